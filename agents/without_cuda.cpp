@@ -39,6 +39,9 @@ void EpisodeStore::keep_on_gpu(const RecordingMemory&, const std::vector<KeptEpi
 void EpisodeStore::gather_on_gpu(const EpisodeGather&, const std::vector<StoredEpisode>&) const {
   not_built("episodes");
 }
+void EpisodeStore::judge_on_gpu(const EpisodeJudgement&, const std::vector<StoredEpisode>&) const {
+  not_built("episodes");
+}
 std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig&, std::uint64_t, Purpose, int, int,
                                                     std::uint32_t) {
   not_built("environments");

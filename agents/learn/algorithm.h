@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -79,15 +80,46 @@ struct JudgedBy {
   std::string source = "";  // of what a run can learn: where the value is from
 };
 
+// Makes sums of one rank, float32 or float64, those over all ranks, in place and without waiting for a GPU; nothing for
+// a rank alone.
+using SumOverRanks = std::function<void(torch::Tensor& sums)>;
+
+// What a learner on policy makes of the steps of a batch before it learns from them: float32 [B, T] on the device, 0 in
+// the padding.
+struct Judged {
+  torch::Tensor value_BT;      // V(h_t)
+  torch::Tensor advantage_BT;  // of a_t
+};
+
+// What a learner on policy does in an iteration (experience/iterations.h): it judges all of its episodes by the weights
+// that it has then, and learns from them in several passes.
+class OnPolicy {
+ public:
+  virtual ~OnPolicy() = default;
+
+  // Of the optimiser, in an iteration that begins when so much of the run is over, 0 to 1.
+  virtual double learning_rate(double progress) const = 0;
+  virtual void begin_iteration() = 0;
+  // Nothing in it waits for the device, and padding has no influence.
+  virtual Judged judged(AgentNetwork& network, const EpisodeBatch& batch) = 0;
+  // All episodes of this rank have been judged.
+  virtual void all_judged(const SumOverRanks& sum) = 0;
+  // All of the episodes are learnt from once more.
+  virtual void begin_pass() = 0;
+};
+
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
   // Nothing in it waits for the device, and padding has no influence.
-  virtual Loss loss(AgentNetwork& network, const EpisodeBatch& batch) = 0;
+  virtual Loss loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks& sum) = 0;
   virtual std::vector<std::string> scalar_names() const = 0;
-  // After the optimiser's step. `scalars`: the loss's, over all ranks. `skipped`: float32 scalar, 1 where a value was
-  // not finite and the step changed no weight.
+  // float32 scalar on the device, 1 where this step is to change no weight; undefined: it may. `scalars`: the loss's,
+  // over all ranks.
+  virtual torch::Tensor holds_back(const NamedScalars& /*scalars*/) { return {}; }
+  // After the optimiser's step. `scalars`: the loss's, over all ranks. `skipped`: float32 scalar, 1 where the step
+  // changed no weight, because a value was not finite or holds_back().
   virtual void after_step(AgentNetwork& network, const NamedScalars& scalars, const torch::Tensor& skipped) = 0;
 
   // What it says of episodes of which the backbone's outputs are `features_BTD` (with the last row of each). Waits for
@@ -100,6 +132,9 @@ class Algorithm {
 
   // How the loss of this network is computed.
   virtual Road loss_road(const AgentNetwork& network, torch::Device device) const = 0;
+
+  // Of a learner that learns in iterations; otherwise null.
+  virtual OnPolicy* on_policy() { return nullptr; }
 
   // What it has besides the network.
   virtual void visit_state(StateArchive& archive) = 0;

@@ -23,7 +23,26 @@ Learner::Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> netw
       device_sum_(ranks_->alone() || weights_.device().is_cpu()
                       ? nullptr
                       : std::make_unique<DeviceSum>(ranks_, weights_.device())),
-      step_(weights_.device()) {}
+      step_(weights_.device()),
+      judging_(weights_.device()) {}
+
+OnPolicy& Learner::on_policy() {
+  OnPolicy* const on_policy = algorithm_->on_policy();
+  if (on_policy == nullptr) throw std::logic_error("a learner from replay has no iterations");
+  return *on_policy;
+}
+
+void Learner::anneal(double progress) { optimizer_.set_learning_rate(on_policy().learning_rate(progress)); }
+
+Judged Learner::judge(const EpisodeBatch& batch) {
+  const std::vector<torch::Tensor> values =
+      judging_.run(batch.tensors(), [this](const std::vector<torch::Tensor>& inputs) {
+        const torch::NoGradGuard no_grad;
+        const Judged judged = on_policy().judged(*network_, EpisodeBatch::of(inputs));
+        return std::vector<torch::Tensor>{judged.value_BT, judged.advantage_BT};
+      });
+  return {values.at(0), values.at(1)};
+}
 
 std::vector<std::string> Learner::scalar_names() const {
   std::vector<std::string> names = algorithm_->scalar_names();
@@ -44,7 +63,7 @@ NamedScalars Learner::update(const EpisodeBatch& batch) {
 }
 
 std::vector<torch::Tensor> Learner::learn_from(const EpisodeBatch& batch) {
-  const Loss loss = algorithm_->loss(*network_, batch);
+  const Loss loss = algorithm_->loss(*network_, batch, sum_over_ranks());
   optimizer_.zero_gradients();
   if (adapters_) adapters_->zero_gradients();
   std::vector<torch::Tensor> gradients = late_gradients(
@@ -64,9 +83,11 @@ std::vector<torch::Tensor> Learner::learn_from(const EpisodeBatch& batch) {
   const WatchedUpdate watched = watch_update(total, list_norms(gradients), watch_);
   if (options_.clip_gradient_norm > 0)
     torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / watched.norm).clamp_max(1));
-  optimizer_.step(watched.bad);
+  const torch::Tensor held_back = algorithm_->holds_back(loss.scalars);
+  const torch::Tensor skipped = held_back.defined() ? torch::maximum(watched.bad, held_back) : watched.bad;
+  optimizer_.step(skipped);
   if (adapters_) adapters_->merge();
-  algorithm_->after_step(*network_, loss.scalars, watched.bad);
+  algorithm_->after_step(*network_, loss.scalars, skipped);
   std::vector<torch::Tensor> scalars;
   for (const auto& [name, value] : loss.scalars) scalars.push_back(value);
   scalars.push_back(watched.norm);
@@ -87,15 +108,19 @@ void Learner::average_over_ranks(const std::vector<torch::Tensor>& means, const 
   flat.push_back(torch::ones({1}, weights_));
   sizes.push_back(1);
   torch::Tensor sums = torch::cat(flat) * steps.to(dtype);
-  if (device_sum_)
-    device_sum_->add_up(sums);
-  else
-    ranks_->add_up(sums);
+  add_up(sums);
   sums /= sums[-1].clone();
   std::vector<torch::Tensor> averages = sums.split_with_sizes(sizes);
   averages.pop_back();
   for (std::size_t i = 0; i < means.size(); ++i) averages[i] = averages[i].view_as(means[i]);
   torch::_foreach_copy_(means, averages);
+}
+
+void Learner::add_up(torch::Tensor& sums) const {
+  if (device_sum_)
+    device_sum_->add_up(sums);
+  else
+    ranks_->add_up(sums);
 }
 
 // What waits for the sums of ranks fails where one of them is lost, and says so.

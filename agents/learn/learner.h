@@ -48,11 +48,22 @@ class Learner {
   // otherwise); it is left there. Nothing in here waits for the device; on a GPU the update is a RecordedStep. What it
   // returns has the names of scalar_names(), in their order, and stays valid until the next update.
   NamedScalars update(const EpisodeBatch& batch);
+  // Of a learner on policy (OnPolicy): its rate becomes that of an iteration which begins when so much of the run is
+  // over, 0 to 1; an iteration begins; what it makes of a batch's steps, valid until the next call; all have been
+  // judged; a pass begins. Nothing waits for the device.
+  void anneal(double progress);
+  void begin_iteration() { on_policy().begin_iteration(); }
+  Judged judge(const EpisodeBatch& batch);
+  void all_judged() { on_policy().all_judged(sum_over_ranks()); }
+  void begin_pass() { on_policy().begin_pass(); }
   // The algorithm's, then gradient_norm, before clipping.
   std::vector<std::string> scalar_names() const;
 
   // From now on no update is recorded or replayed; recorded updates are measured against such ones.
-  void launch_every_update() { step_.launch_every_step(); }
+  void launch_every_update() {
+    step_.launch_every_step();
+    judging_.launch_every_step();
+  }
 
   // Waits for the device. Where one of several ranks is lost, whose share the last updates lack, throws RankLost.
   Faults faults() const;
@@ -67,6 +78,11 @@ class Learner {
   std::vector<torch::Tensor> learn_from(const EpisodeBatch& batch);
   void average_over_ranks(const std::vector<torch::Tensor>& means, const torch::Tensor& steps) const;
   void explaining(const std::function<void()>& work) const;
+  void add_up(torch::Tensor& sums) const;
+  SumOverRanks sum_over_ranks() const {
+    return [this](torch::Tensor& sums) { add_up(sums); };
+  }
+  OnPolicy& on_policy();
 
   OptimizerOptions options_;
   std::shared_ptr<AgentNetwork> network_;
@@ -78,7 +94,7 @@ class Learner {
   std::shared_ptr<Ranks> ranks_;
   std::unique_ptr<DeviceSum> device_sum_;  // of several ranks on GPUs
   mutable bool summed_ = true;             // no update since the sums were last found to be whole
-  RecordedStep step_;                      // its graphs hold sums
+  RecordedStep step_, judging_;            // their graphs hold sums
 };
 
 }  // namespace engram

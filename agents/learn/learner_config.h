@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,12 @@ struct OptimizerOptions {
   double learning_rate, weight_decay, clip_gradient_norm;
 };
 
+// Of a learner on policy: its iterations (experience/iterations.h).
+struct IterationOptions {
+  std::int64_t steps;  // environment steps of an iteration's episodes, at least
+  int passes, minibatches;
+};
+
 std::vector<std::string> learner_names();
 
 // The options of a learner, whichever it is, and what is made of them.
@@ -44,6 +51,7 @@ class AnyLearnerOptions : public AnyNamedOptions<AnyLearnerOptions> {
   virtual std::string summary() const = 0;
   virtual std::string source() const = 0;
   virtual OptimizerOptions optimizer_options() const = 0;
+  virtual std::optional<IterationOptions> iteration_options() const = 0;
   // In the order in which weights are drawn.
   virtual std::vector<HeadSpec> heads_of(std::int64_t num_actions) const = 0;
   virtual std::shared_ptr<ActionRule> make_rule(const c10::Device& device) const = 0;
@@ -62,6 +70,8 @@ class LearnerConfig : public NamedConfig<AnyLearnerOptions> {
   std::string summary() const { return any().summary(); }
   std::string source() const { return any().source(); }
   OptimizerOptions optimizer() const { return any().optimizer_options(); }
+  // None of a learner off policy, which learns from a replay.
+  std::optional<IterationOptions> iterations() const { return any().iteration_options(); }
   // The network's heads, in the order in which weights are drawn.
   std::vector<HeadSpec> heads(std::int64_t num_actions) const { return any().heads_of(num_actions); }
   // How actions come from these (agents/act/action_rule.h), and how weights are learnt (algorithm.h).

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,7 @@
 
 namespace engram {
 
-// The options of a learner: a struct with its defaults.
+// The options of a learner: a struct with its defaults. One that learns on policy has iterations() as well.
 template <class Options>
 concept LearnerOptions = std::copyable<Options> &&
     requires(Options options, const Options& const_options, OptionList& list, const AgentNetwork& network,
@@ -40,6 +41,12 @@ class LearnerOptionsOf final : public AnyLearnerOptions, public Options {
   void list(OptionList& list) override { Options::list_options(list); }
   void check_all() const override { Options::check(); }
   OptimizerOptions optimizer_options() const override { return Options::optimizer(); }
+  std::optional<IterationOptions> iteration_options() const override {
+    if constexpr (requires(const Options& options) { options.iterations(); })
+      return Options::iterations();
+    else
+      return {};
+  }
   std::vector<HeadSpec> heads_of(std::int64_t num_actions) const override { return Options::heads(num_actions); }
   std::shared_ptr<ActionRule> make_rule(const c10::Device& device) const override {
     return Options::action_rule(device);

@@ -17,6 +17,7 @@ struct Episode {
   std::vector<std::byte> observations;  // (T+1) x bytes of one observation
   std::vector<std::int32_t> actions;    // T
   std::vector<float> rewards;           // T
+  std::vector<float> log_probs;         // T, or none where nobody keeps them: of the actions, to who took them
   End end = End::kNone;                 // of the last step; a truncated episode bootstraps, a terminated one does not
   bool success = false;
   // Where it was played: the environment's index, and the episode's number there, from 0 on.
@@ -39,9 +40,9 @@ struct EpisodeBatch {
   torch::Tensor mask_BT;              // float32 [B, T], 1 for t < steps
 
   // Of a learner on policy alone, float32 [B, T], 0 in the padding.
-  torch::Tensor log_prob_BT;   // log pi(a_t | h_t) of the policy that acted
-  torch::Tensor value_BT;      // V(h_t), and the advantage of a_t, by the weights with which learning from these
-  torch::Tensor advantage_BT;  // episodes began
+  torch::Tensor log_prob_BT = {};   // log pi(a_t | h_t) of the policy that acted
+  torch::Tensor value_BT = {};      // V(h_t), and the advantage of a_t, by the weights with which learning from these
+  torch::Tensor advantage_BT = {};  // episodes began
 
   // Those that there are, in that order, and back.
   std::vector<torch::Tensor> tensors() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -12,18 +13,46 @@ namespace engram {
 namespace {
 
 constexpr std::int64_t kLengthClasses = 8;  // of batches on a GPU
+constexpr std::size_t kShapes = 8;          // of batches that are kept
+
+// No more than what is there is dropped.
+ReplayOptions keeping(std::int64_t steps) { return {.capacity_steps = steps, .minimum_episodes = 1}; }
 
 }  // namespace
 
 EpisodeStore::EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t most_steps,
                            torch::Device device)
-    : options_(options), task_(task), device_(device), capacity_rows_(options.rows(task, most_steps)) {
+    : EpisodeStore(options, task, options.rows(task, most_steps), device, /*judged=*/false) {}
+
+// An episode of one step has two rows; one of full length may not fit before the end of the rows.
+EpisodeStore EpisodeStore::of_iterations(const TaskInfo& task, std::int64_t most_steps, torch::Device device) {
+  return {keeping(most_steps), task, 2 * most_steps + 2 * (task.max_episode_steps + std::int64_t{1}), device,
+          /*judged=*/true};
+}
+
+EpisodeStore::EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t rows, torch::Device device,
+                           bool judged)
+    : options_(options), task_(task), device_(device), capacity_rows_(rows) {
   const auto on_device = torch::TensorOptions(device);
   observation_ = torch::empty({capacity_rows_ * task.observation.bytes()}, on_device.dtype(torch::kUInt8));
   action_ = torch::empty({capacity_rows_}, on_device.dtype(torch::kInt32));
   reward_ = torch::empty({capacity_rows_}, on_device.dtype(torch::kFloat32));
   rows_ = {task.observation.bytes(), observation_.data_ptr<std::uint8_t>(), action_.data_ptr<std::int32_t>(),
-           reward_.data_ptr<float>()};
+           reward_.data_ptr<float>(), nullptr};
+  if (!judged) return;
+  const auto column = [&](torch::Tensor& tensor) {
+    tensor = torch::zeros_like(reward_);
+    return tensor.data_ptr<float>();
+  };
+  rows_.log_prob = column(log_prob_);
+  rows_.value = column(value_);
+  rows_.advantage = column(advantage_);
+}
+
+void EpisodeStore::clear() {
+  episodes_.clear();
+  next_row_ = 0;
+  steps_ = 0;
 }
 
 void EpisodeStore::drop_oldest() {
@@ -59,6 +88,7 @@ void EpisodeStore::add(const RecordingMemory& recording, const std::vector<Recor
                     static_cast<std::size_t>(rows_.row_bytes));
         rows_.action[to] = recorder.rows.action[from];
         rows_.reward[to] = recorder.rows.reward[from];
+        if (rows_.log_prob != nullptr) rows_.log_prob[to] = recorder.rows.log_prob[from];
       }
   };
   std::int64_t rows = 0;
@@ -78,11 +108,14 @@ void EpisodeStore::add(const RecordingMemory& recording, const std::vector<Recor
 void EpisodeStore::add(const Episode& episode) {
   const std::int64_t steps = episode.steps();
   const auto bytes = static_cast<std::int64_t>(episode.observations.size());
+  const bool with_log_probs = log_prob_.defined();
   if (steps < 1 || steps > task_.max_episode_steps || static_cast<std::int64_t>(episode.rewards.size()) != steps ||
+      (with_log_probs && static_cast<std::int64_t>(episode.log_probs.size()) != steps) ||
       bytes != (steps + 1) * rows_.row_bytes)
-    throw std::invalid_argument("an episode of " + std::to_string(steps) + " actions, " +
-                                std::to_string(episode.rewards.size()) + " rewards and " + std::to_string(bytes) +
-                                " bytes of observations");
+    throw std::invalid_argument(
+        "an episode of " + std::to_string(steps) + " actions, " + std::to_string(episode.rewards.size()) +
+        " rewards, " + (with_log_probs ? std::to_string(episode.log_probs.size()) + " log-probabilities " : "") +
+        "and " + std::to_string(bytes) + " bytes of observations");
   const std::int64_t first = append(static_cast<std::int32_t>(steps), episode.end, episode.environment, episode.number);
   const auto put = [](const torch::Tensor& to, std::int64_t at, const auto& values, torch::ScalarType type) {
     const auto count = static_cast<std::int64_t>(values.size());
@@ -92,11 +125,24 @@ void EpisodeStore::add(const Episode& episode) {
   put(observation_, first * rows_.row_bytes, episode.observations, torch::kUInt8);
   put(action_, first, episode.actions, torch::kInt32);
   put(reward_, first, episode.rewards, torch::kFloat32);
+  if (with_log_probs) put(log_prob_, first, episode.log_probs, torch::kFloat32);
 }
 
 EpisodeBatch EpisodeStore::batch_of(std::int64_t batch, std::int64_t steps) {
-  if (device_.is_cuda())
-    if (const auto found = batches_.find({batch, steps}); found != batches_.end()) return found->second;
+  if (!device_.is_cuda()) return new_batch(batch, steps);
+  const auto found = std::ranges::find_if(batches_, [&](const EpisodeBatch& made) {
+    return made.action_BT.size(0) == batch && made.action_BT.size(1) == steps;
+  });
+  if (found != batches_.end()) {
+    batches_.splice(batches_.begin(), batches_, found);
+  } else {
+    if (batches_.size() == kShapes) batches_.pop_back();
+    batches_.push_front(new_batch(batch, steps));
+  }
+  return batches_.front();
+}
+
+EpisodeBatch EpisodeStore::new_batch(std::int64_t batch, std::int64_t steps) const {
   const auto on_device = torch::TensorOptions(device_);
   const auto floats = on_device.dtype(torch::kFloat32), longs = on_device.dtype(torch::kInt64);
   EpisodeBatch made{.observation = torch::empty(observation_shape({batch, steps + 1}, task_.observation),
@@ -108,7 +154,9 @@ EpisodeBatch EpisodeStore::batch_of(std::int64_t batch, std::int64_t steps) {
                     .terminated_BT = torch::empty({batch, steps}, floats),
                     .steps_B = torch::empty({batch}, longs),
                     .mask_BT = torch::empty({batch, steps}, floats)};
-  if (device_.is_cuda()) batches_[{batch, steps}] = made;
+  if (log_prob_.defined())
+    for (torch::Tensor* column : {&made.log_prob_BT, &made.value_BT, &made.advantage_BT})
+      *column = torch::empty({batch, steps}, floats);
   return made;
 }
 
@@ -134,15 +182,35 @@ std::int64_t EpisodeStore::steps_of(const std::vector<std::int64_t>& indices, st
   return std::min(longest, (steps + unit - 1) / unit * unit);
 }
 
-EpisodeBatch EpisodeStore::gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps) {
+std::vector<StoredEpisode> EpisodeStore::chosen(const std::vector<std::int64_t>& indices) const {
   std::vector<StoredEpisode> chosen;
   for (const std::int64_t index : indices) chosen.push_back(episodes_.at(static_cast<std::size_t>(index)).rows);
-  EpisodeBatch batch = batch_of(static_cast<std::int64_t>(indices.size()), steps_of(indices, least_steps));
-  gather_into(batch, chosen);
+  return chosen;
+}
+
+EpisodeBatch EpisodeStore::gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps,
+                                  std::int64_t least_episodes) {
+  std::vector<StoredEpisode> episodes = chosen(indices);
+  while (static_cast<std::int64_t>(episodes.size()) < least_episodes) episodes.push_back({});
+  EpisodeBatch batch = batch_of(static_cast<std::int64_t>(episodes.size()), steps_of(indices, least_steps));
+  gather_into(batch, episodes);
   return batch;
 }
 
+void EpisodeStore::judge(const std::vector<std::int64_t>& indices, const torch::Tensor& value_BT,
+                         const torch::Tensor& advantage_BT) {
+  const torch::Tensor values = value_BT.contiguous(), advantages = advantage_BT.contiguous();
+  const EpisodeJudgement judgement{static_cast<int>(indices.size()), values.size(1), values.const_data_ptr<float>(),
+                                   advantages.const_data_ptr<float>()};
+  const std::vector<StoredEpisode> episodes = chosen(indices);
+  if (device_.is_cuda()) return judge_on_gpu(judgement, episodes);
+  for (std::size_t b = 0; b < episodes.size(); ++b)
+    for (std::int64_t t = 0; t < episodes[b].steps; ++t)
+      put_judgement(rows_, judgement, episodes[b], static_cast<std::int64_t>(b), t);
+}
+
 void EpisodeStore::gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const {
+  const auto column = [](const torch::Tensor& x) { return x.defined() ? x.data_ptr<float>() : nullptr; };
   const EpisodeGather gather{.size = static_cast<int>(episodes.size()),
                              .steps = batch.action_BT.size(1),
                              .num_actions = task_.num_actions(),
@@ -153,7 +221,10 @@ void EpisodeStore::gather_into(const EpisodeBatch& batch, const std::vector<Stor
                              .reward_BT = batch.reward_BT.data_ptr<float>(),
                              .terminated_BT = batch.terminated_BT.data_ptr<float>(),
                              .steps_B = batch.steps_B.data_ptr<std::int64_t>(),
-                             .mask_BT = batch.mask_BT.data_ptr<float>()};
+                             .mask_BT = batch.mask_BT.data_ptr<float>(),
+                             .log_prob_BT = column(batch.log_prob_BT),
+                             .value_BT = column(batch.value_BT),
+                             .advantage_BT = column(batch.advantage_BT)};
   if (device_.is_cuda()) return gather_on_gpu(gather, episodes);
   for (int b = 0; b < gather.size; ++b) {
     const std::int64_t bytes = (gather.steps + 1) * rows_.row_bytes;
@@ -169,20 +240,48 @@ void EpisodeStore::gather_into(const EpisodeBatch& batch, const std::vector<Stor
 void EpisodeStore::visit_state(StateArchive& archive,
                                const std::function<std::unique_ptr<VecEnv>()>& make_environments) {
   EpisodeLog log;
+  const bool with_log_probs = log_prob_.defined();
   if (!archive.restoring()) {
-    const torch::Tensor actions = action_.cpu();
-    for (const Entry& entry : episodes_)
-      log.add(entry.environment, entry.number,
-              {actions.const_data_ptr<std::int32_t>() + entry.rows.first, static_cast<std::size_t>(entry.rows.steps)});
+    const torch::Tensor actions = action_.cpu(), log_probs = with_log_probs ? log_prob_.cpu() : torch::Tensor();
+    for (const auto& [rows, environment, number] : episodes_) {
+      const auto steps = static_cast<std::size_t>(rows.steps);
+      log.add(
+          environment, number, {actions.const_data_ptr<std::int32_t>() + rows.first, steps},
+          with_log_probs ? std::span(log_probs.const_data_ptr<float>() + rows.first, steps) : std::span<const float>());
+    }
   }
   log.visit_state(archive);
-  if (archive.restoring()) keep(log, *make_environments(), archive);
+  if (archive.restoring()) {
+    if (with_log_probs && log.episodes() > 0 && !log.keeps_log_probs())
+      archive.refuse("log_prob", "the episodes' log-probabilities are missing");
+    keep(log, *make_environments(), archive);
+  }
+  if (with_log_probs) visit_judgements(archive);
+}
+
+// Episode by episode.
+void EpisodeStore::visit_judgements(StateArchive& archive) {
+  for (const auto& [name, column] : {std::pair("value", value_), std::pair("advantage", advantage_)}) {
+    torch::Tensor on_host = column.cpu();
+    float* const rows = on_host.data_ptr<float>();
+    std::vector<float> steps;
+    for (const Entry& entry : episodes_)
+      steps.insert(steps.end(), rows + entry.rows.first, rows + entry.rows.first + entry.rows.steps);
+    const std::size_t count = steps.size();
+    archive.array(name, steps);
+    if (!archive.restoring()) continue;
+    if (steps.size() != count) archive.refuse(name, "it is not of the episodes' steps");
+    auto next = steps.begin();
+    for (const Entry& entry : episodes_) {
+      std::copy_n(next, entry.rows.steps, rows + entry.rows.first);
+      next += entry.rows.steps;
+    }
+    column.narrow(0, 0, column.numel()).copy_(on_host);
+  }
 }
 
 void EpisodeStore::keep(const EpisodeLog& log, VecEnv& environments, const StateArchive& archive) {
-  episodes_.clear();
-  next_row_ = 0;
-  steps_ = 0;
+  clear();
   log.play(environments, archive, [&](const Episode& episode) {
     if (episode.steps() > task_.max_episode_steps) archive.refuse("steps", "an episode is longer than the task allows");
     add(episode);

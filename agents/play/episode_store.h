@@ -1,5 +1,6 @@
-// EpisodeStore: replay of whole episodes, in memory of the device where they are played and learnt from. Observations
-// keep their own type (uint8 stays uint8); an episode takes as many rows as it has observations.
+// EpisodeStore: whole episodes, in memory of the device where they are played and learnt from: a replay, or what is
+// played in an iteration of a learner on policy. Observations keep their own type (uint8 stays uint8); an episode takes
+// as many rows as it has observations.
 #pragma once
 
 #include <torch/torch.h>
@@ -8,7 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
+#include <list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -29,6 +30,9 @@ class EpisodeStore {
   // For no more than `most_steps` steps that are ever added. Takes all of its memory at once: c10::OutOfMemoryError
   // where a GPU is too small.
   EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t most_steps, torch::Device device);
+  // Of a learner on policy, for up to `most_steps` steps between two calls of clear(); keeps log-probabilities as well,
+  // which episodes that are added must have, and what judge() is told.
+  static EpisodeStore of_iterations(const TaskInfo& task, std::int64_t most_steps, torch::Device device);
 
   // Keeps ended episodes out of the rings in which they were recorded, on this device; drops the oldest ones beyond the
   // capacity. On the current stream.
@@ -43,8 +47,18 @@ class EpisodeStore {
   EpisodeBatch sample(Rng& rng, std::int64_t least_steps = 1);
   // T of the batch that sample(rng) would return; 0 where there is no episode.
   std::int64_t sampled_steps(Rng rng) const;
-  // The same for chosen episodes (index 0 is the oldest).
-  EpisodeBatch gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps = 1);
+  // The same for chosen episodes (index 0 is the oldest). Where these are fewer than `least_episodes`, empty ones
+  // follow, of which only padding is there.
+  EpisodeBatch gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps = 1,
+                      std::int64_t least_episodes = 1);
+  // T of that batch.
+  std::int64_t gathered_steps(const std::vector<std::int64_t>& indices) const { return steps_of(indices, 1); }
+
+  // Of of_iterations(): value_BT and advantage_BT (float32 [B, T] on the device) become those of the steps of the
+  // chosen episodes, the first of B; batches have them from now on.
+  void judge(const std::vector<std::int64_t>& indices, const torch::Tensor& value_BT,
+             const torch::Tensor& advantage_BT);
+  void clear();
 
   // Keeps a log's episodes instead of those that are there, by playing them again in environments like those in which
   // they were played; errors as of EpisodeLog::play.
@@ -66,6 +80,9 @@ class EpisodeStore {
   std::int64_t steps() const { return steps_; }
 
  private:
+  EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t rows, torch::Device device,
+               bool judged);
+
   struct Entry {
     StoredEpisode rows;
     std::int32_t environment;
@@ -78,22 +95,27 @@ class EpisodeStore {
   std::vector<std::int64_t> draw(Rng& rng) const;
   std::int64_t steps_of(const std::vector<std::int64_t>& indices, std::int64_t least_steps) const;
   EpisodeBatch batch_of(std::int64_t batch, std::int64_t steps);
+  EpisodeBatch new_batch(std::int64_t batch, std::int64_t steps) const;
+  std::vector<StoredEpisode> chosen(const std::vector<std::int64_t>& indices) const;
+  void visit_judgements(StateArchive& archive);
   torch::Tensor upload(const void* data, std::size_t bytes) const;
   void gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const;
   // Where there is GPU support.
   void keep_on_gpu(const RecordingMemory& recording, const std::vector<KeptEpisode>& kept) const;
   void gather_on_gpu(const EpisodeGather& batch, const std::vector<StoredEpisode>& episodes) const;
+  void judge_on_gpu(const EpisodeJudgement& judgement, const std::vector<StoredEpisode>& episodes) const;
 
   const ReplayOptions options_;
   const TaskInfo task_;
   const torch::Device device_;
   const std::int64_t capacity_rows_;
   torch::Tensor observation_, action_, reward_;
+  torch::Tensor log_prob_, value_, advantage_;  // of of_iterations()
   EpisodeRows rows_;
   std::deque<Entry> episodes_;  // in the order of their rows, which go round
   std::int64_t next_row_ = 0;
   std::int64_t steps_ = 0;
-  std::map<std::pair<std::int64_t, std::int64_t>, EpisodeBatch> batches_;  // of a GPU, by (B, T)
+  std::list<EpisodeBatch> batches_;  // of a GPU, of different shapes, the last used first
 };
 
 }  // namespace engram

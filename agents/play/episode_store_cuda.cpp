@@ -33,4 +33,8 @@ void EpisodeStore::gather_on_gpu(const EpisodeGather& batch, const std::vector<S
   gather_episodes(rows_, batch, episodes.data(), current_stream());
 }
 
+void EpisodeStore::judge_on_gpu(const EpisodeJudgement& judgement, const std::vector<StoredEpisode>& episodes) const {
+  put_judgements(rows_, judgement, episodes.data(), current_stream());
+}
+
 }  // namespace engram

@@ -23,8 +23,10 @@ class RecordedCpuEnv final : public RecordedEnv {
 
   const TaskInfo& info() const override { return environments_->info(); }
 
-  void step() override {
+  void step(const torch::Tensor& probabilities_NA) override {
     const int size = environments_->size();
+    const float* const probabilities = probabilities_NA.defined() ? probabilities_NA.const_data_ptr<float>() : nullptr;
+    const int num_actions = info().num_actions();
     const std::span action_N(rows_.action_N.const_data_ptr<std::int32_t>(), static_cast<std::size_t>(size));
     const bool all = std::ranges::find(action_N, kNoAction) == action_N.end();
     if (all) environments_->step(action_N);
@@ -33,8 +35,10 @@ class RecordedCpuEnv final : public RecordedEnv {
       if (action_N[i] == kNoAction) continue;
       if (!all) environments_->step_row(i, action_N[i]);
       const End end = environments_->end_N()[i];
-      copy_observation(i, record_step(recording_.view(), i, action_N[i], environments_->reward_N()[i], end,
-                                      environments_->success_N()[i] != 0, number_N_[i]));
+      const float* const own = probabilities == nullptr ? nullptr : probabilities + std::int64_t{i} * num_actions;
+      copy_observation(
+          i, record_step(recording_.view(), i, action_N[i], log_probability(own, action_N[i]),
+                         environments_->reward_N()[i], end, environments_->success_N()[i] != 0, number_N_[i]));
       ended = ended || end != End::kNone;
     }
     if (!ended) return;
@@ -95,6 +99,7 @@ RecordingMemory::RecordingMemory(const TaskInfo& task, int num_envs, int between
   observation_ = bytes_for(num_envs * ring, static_cast<std::size_t>(task.observation.bytes()), device);
   action_ = torch::zeros({num_envs, ring}, on_device.dtype(torch::kInt32));
   reward_ = torch::zeros({num_envs, ring}, on_device.dtype(torch::kFloat32));
+  log_prob_ = torch::zeros_like(reward_);
   running_ = bytes_for(num_envs, sizeof(RunningEpisode), device);
   ended_ = bytes_for(std::int64_t{num_envs} * between_looks, sizeof(EndedEpisode), device);
   progress_2N_ = torch::zeros({2, num_envs}, on_device.dtype(torch::kInt32));
@@ -102,7 +107,7 @@ RecordingMemory::RecordingMemory(const TaskInfo& task, int num_envs, int between
   view_ = {static_cast<std::int32_t>(ring),
            between_looks,
            {task.observation.bytes(), observation_.data_ptr<std::uint8_t>(), action_.data_ptr<std::int32_t>(),
-            reward_.data_ptr<float>()},
+            reward_.data_ptr<float>(), log_prob_.data_ptr<float>()},
            reinterpret_cast<RunningEpisode*>(running_.data_ptr<std::uint8_t>()),
            progress_2N_[0].data_ptr<std::int32_t>(),
            progress_2N_[1].data_ptr<std::int32_t>(),
@@ -145,17 +150,33 @@ std::vector<std::vector<std::int32_t>> RecordingMemory::actions(std::span<const 
   return all;
 }
 
-std::vector<std::vector<std::int32_t>> RecordingMemory::running_actions() const {
-  const torch::Tensor bytes = running_.cpu(), actions = action_.cpu(), progress = progress_2N_.cpu();
+template <class Visit>
+void RecordingMemory::visit_running(Visit visit) const {
+  const torch::Tensor bytes = running_.cpu(), progress = progress_2N_.cpu();
   const auto* const running_N = reinterpret_cast<const RunningEpisode*>(bytes.const_data_ptr<std::uint8_t>());
-  const std::int32_t* const action = actions.const_data_ptr<std::int32_t>();
-  std::vector<std::vector<std::int32_t>> all(static_cast<std::size_t>(progress.size(1)));
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::int64_t i = 0; i < progress.size(1); ++i) {
     const std::int32_t steps = progress.const_data_ptr<std::int32_t>()[i];
     for (std::int32_t t = 0, row = running_N[i].first; t < steps; ++t, row = view_.after(row))
-      all[i].push_back(action[view_.index(static_cast<int>(i), row)]);
+      visit(static_cast<std::size_t>(i), static_cast<std::size_t>(t), view_.index(static_cast<int>(i), row));
   }
+}
+
+std::vector<RecordingMemory::Taken> RecordingMemory::running() const {
+  const torch::Tensor actions = action_.cpu(), log_probs = log_prob_.cpu();
+  std::vector<Taken> all(static_cast<std::size_t>(progress_2N_.size(1)));
+  visit_running([&](std::size_t i, std::size_t, std::int64_t at) {
+    all[i].actions.push_back(actions.const_data_ptr<std::int32_t>()[at]);
+    all[i].log_probs.push_back(log_probs.const_data_ptr<float>()[at]);
+  });
   return all;
+}
+
+void RecordingMemory::put_log_probs(std::span<const Taken> running_N) {
+  const torch::Tensor log_probs = log_prob_.cpu();
+  visit_running([&](std::size_t i, std::size_t t, std::int64_t at) {
+    log_probs.data_ptr<float>()[at] = running_N[i].log_probs.at(t);
+  });
+  log_prob_.copy_(log_probs);
 }
 
 void RecordedEnv::restart(std::span<const std::uint32_t> number_N) {

@@ -51,11 +51,22 @@ class RecordingMemory {
   std::vector<std::vector<std::int32_t>> actions(std::span<const RecordedEpisode> episodes) const;
   // Of the running episodes, on the host; as of the last look.
   std::span<const std::int32_t> steps_N() const;
-  // The actions of the running episodes. Waits for the device.
-  std::vector<std::vector<std::int32_t>> running_actions() const;
+  // What was taken in the running episodes so far, environment by environment. Waits for the device.
+  struct Taken {
+    std::vector<std::int32_t> actions;
+    std::vector<float> log_probs;
+    friend bool operator==(const Taken&, const Taken&) = default;
+  };
+  std::vector<Taken> running() const;
+  // Instead of the running episodes' log-probabilities, whose steps these are.
+  void put_log_probs(std::span<const Taken> running_N);
 
  private:
-  torch::Tensor observation_, action_, reward_, running_, ended_;
+  // f(environment, step, where it stands in the rings) of every step of the running episodes.
+  template <class Visit>
+  void visit_running(Visit visit) const;
+
+  torch::Tensor observation_, action_, reward_, log_prob_, running_, ended_;
   torch::Tensor progress_2N_;  // int32: steps of the running episode, episodes ended
   torch::Tensor seen_2N_;      // the same on the host, of the last look
   EpisodeRecorder view_;
@@ -75,8 +86,10 @@ class RecordedEnv {
   // Begins episode number_N[i] in environment i; what was recorded is forgotten. On the current stream.
   void restart(std::span<const std::uint32_t> number_N);
   // A step of every environment with rows().action_N, kNoAction leaving one as it is; where it ends an episode the next
-  // one begins. On the current stream; on a GPU without waiting, and a graph may capture it.
-  virtual void step() = 0;
+  // one begins. On the current stream; on a GPU without waiting, and a graph may capture it. probabilities_NA: that the
+  // actions were drawn from, float32 [N, A] at an address that stays; undefined: no policy took them.
+  virtual void step(const torch::Tensor& probabilities_NA) = 0;
+  void step() { step(torch::Tensor()); }
 
  protected:
   RecordedEnv(const TaskInfo& task, int num_envs, int between_looks, torch::Device device)

@@ -22,8 +22,10 @@ class RecordedCudaEnv final : public RecordedEnv {
 
   const TaskInfo& info() const override { return environments_->info(); }
 
-  void step() override {
-    environments_->play(rows_.action_N.const_data_ptr<std::int32_t>(), recording_.view(), fresh_N(), current_stream());
+  void step(const torch::Tensor& probabilities_NA) override {
+    environments_->play(rows_.action_N.const_data_ptr<std::int32_t>(),
+                        probabilities_NA.defined() ? probabilities_NA.const_data_ptr<float>() : nullptr,
+                        recording_.view(), fresh_N(), current_stream());
   }
 
  private:

@@ -72,7 +72,7 @@ Rollout::Played Rollout::play(ActionChoice choice) {
       const auto products = policy_->compute_in();  // casts of weights serve all steps
       for (int i = 0; i < count; ++i) {
         policy_->act(environments_->rows(), choice);
-        environments_->step();
+        environments_->step(policy_->probabilities_NA());
       }
     });
     played = look(steps);
@@ -110,8 +110,9 @@ void Rollout::visit_state(StateArchive& archive) {
   work_.run([&] {
     EpisodeLog log;
     if (!archive.restoring()) {
-      const std::vector<std::vector<std::int32_t>> action_NT = recording().running_actions();
-      for (std::size_t i = 0; i < size; ++i) log.add(static_cast<std::int32_t>(i), number_N_[i], action_NT[i]);
+      const std::vector<RecordingMemory::Taken> running_N = recording().running();
+      for (std::size_t i = 0; i < size; ++i)
+        log.add(static_cast<std::int32_t>(i), number_N_[i], running_N[i].actions, running_N[i].log_probs);
     }
     archive.within("running", [&] { log.visit_state(archive); });
     if (archive.restoring()) {
@@ -129,6 +130,12 @@ void Rollout::visit_state(StateArchive& archive) {
         environments_->step();
         if (!environments_->recording().look().empty())
           archive.refuse("running.action", "the rules end an episode elsewhere than it did");
+      }
+      if (log.keeps_log_probs()) {
+        std::vector<RecordingMemory::Taken> running_N(size);
+        for (std::size_t i = 0; i < size; ++i)
+          running_N[i].log_probs.assign(log.log_probs(i).begin(), log.log_probs(i).end());
+        environments_->recording().put_log_probs(running_N);
       }
       environments_->recording().look();
     }

@@ -236,6 +236,12 @@ OptionList Config::options() {
   return all;
 }
 
+double Config::updates_per_step() const {
+  const std::optional<IterationOptions> iterations = learner.iterations();
+  if (!iterations) return run.updates_per_step;
+  return static_cast<double>(iterations->passes) * iterations->minibatches / static_cast<double>(iterations->steps);
+}
+
 std::string Config::to_ini() const {
   std::string text = kFormatKey + (" = " + std::to_string(kConfigFormat)) + "\n";
   std::string section;

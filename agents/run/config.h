@@ -94,6 +94,8 @@ struct Config {
   OptionList options();
   // Of the same, as they are now.
   std::vector<OptionValue> values() const { return Config(*this).options().values(); }
+  // Gradient updates for each environment step: run.updates_per_step, or those of a learner on policy.
+  double updates_per_step() const;
   // The whole config as an INI file that read_settings() takes back to an equal config.
   std::string to_ini() const;
 };

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <new>
 
+#include "agents/run/experience_size.h"
 #include "base/machine_memory.h"
 
 namespace engram {
@@ -65,15 +66,16 @@ std::string out_of_memory(const Failure& failure) {
 }
 
 std::string sizes_to_lower(const Config& config) {
-  const ReplayOptions& replay = config.replay;
-  const TaskInfo task = config.task.info();
-  // Observations, and 8 bytes of action and reward a row.
-  const std::int64_t rows = replay.rows(task, config.run.steps);
-  const double bytes = static_cast<double>(rows) * static_cast<double>(task.observation.bytes() + 8);
-  return ": lower replay.capacity_steps (now " + std::to_string(replay.capacity_steps) +
-         ") or replay.minimum_episodes (now " + std::to_string(replay.minimum_episodes) + "), whose " +
-         std::to_string(rows) + " rows take " + memory_text(bytes) + ", replay.batch_episodes (now " +
-         std::to_string(replay.batch_episodes) + ") or run.num_envs (now " + std::to_string(config.run.num_envs) + ")";
+  const ExperienceSize size = experience_size(config);
+  const std::string kept =
+      std::to_string(size.rows) + " rows take " + memory_text(static_cast<double>(size.rows * size.row_bytes));
+  const std::string environments = " or run.num_envs (now " + std::to_string(config.run.num_envs) + ")";
+  if (const std::optional<IterationOptions> iterations = config.learner.iterations())
+    return ": lower learner.iteration_steps (now " + std::to_string(iterations->steps) + "), whose " + kept +
+           environments + ", or raise learner.minibatches (now " + std::to_string(iterations->minibatches) + ")";
+  return ": lower replay.capacity_steps (now " + std::to_string(config.replay.capacity_steps) +
+         ") or replay.minimum_episodes (now " + std::to_string(config.replay.minimum_episodes) + "), whose " + kept +
+         ", replay.batch_episodes (now " + std::to_string(config.replay.batch_episodes) + ")" + environments;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "agents/run/experience_size.h"
 #include "agents/run/trained_agent.h"
 #include "base/error.h"
 #include "base/words.h"
@@ -50,7 +51,7 @@ double learning_work(const BackboneConfig& backbone, std::int64_t batch, std::in
 }
 
 double update_work(const Config& config) {
-  const std::int64_t batch = config.replay.batch_episodes, rows = config.task.info().max_episode_steps + 1;
+  const std::int64_t batch = experience_size(config).batch_episodes, rows = config.task.info().max_episode_steps + 1;
   return learning_work(config.memory, batch, rows) +
          work_around_backbone(config) * static_cast<double>(batch * steps_together(config.memory, rows));
 }

@@ -10,6 +10,7 @@
 
 #include "agents/play/evaluator.h"
 #include "agents/play/rollout.h"
+#include "agents/run/experience_size.h"
 #include "agents/run/trained_agent.h"
 #include "base/error.h"
 #include "base/machine_memory.h"
@@ -75,24 +76,23 @@ MemoryEstimate estimate_of(const Config& config, const Counts& counts, torch::De
   const TaskInfo task = config.task.info();
   const double longest = task.max_episode_steps;
   const auto observation = static_cast<double>(task.observation.bytes());
-  const double row = observation + 8;  // with action and reward
+  const ExperienceSize experience = experience_size(config);
+  const double row = observation + 12;  // with action, reward and log-probability
   const double recorded = longest + 2.0 * (Rollout::between_looks(device) + 1);
   const double environments = config.run.num_envs + kEvaluationEnvs;
   const double number = compute_dtype(config, device) == torch::kBFloat16 ? kFloatBytes / 2 : kFloatBytes;
   const double state =
       config.memory.as<ShmOptions>() != nullptr ? kStatesPerStep * counts.state_bytes / kFloatBytes : 0;
   const double computed = number * (kNumbersPerUnit * (counts.backbone.units + counts.others.units) + state);
-  const bool by_episodes =
-      static_cast<double>(config.replay.minimum_episodes) * longest > static_cast<double>(config.replay.capacity_steps);
   MemoryEstimate estimate{
       {{"program", device.is_cuda() ? 0 : kProgramBytes, ""},
        {"backbone", network_bytes(counts.backbone, device), "memory.width"},
        {"encoder and heads", network_bytes(counts.others, device), "network.hidden_width"},
-       {"replay", row * static_cast<double>(config.replay.rows(task, config.run.steps)),
-        by_episodes ? "replay.minimum_episodes" : "replay.capacity_steps"},
+       {"replay", static_cast<double>(experience.row_bytes * experience.rows), experience.rows_key},
        {"environments", environments * (recorded * row + kMemoryCopies * counts.state_bytes), "run.num_envs"},
-       {"update", config.replay.batch_episodes * (longest + 1) * (observation + kBatchRowBytes + computed),
-        "replay.batch_episodes"}}};
+       {"update",
+        static_cast<double>(experience.batch_episodes) * (longest + 1) * (observation + kBatchRowBytes + computed),
+        experience.batch_key}}};
   std::ranges::stable_sort(estimate.parts, std::greater(), &MemoryPart::bytes);
   return estimate;
 }

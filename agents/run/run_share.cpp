@@ -21,7 +21,7 @@ void check_enough(const char* key, std::int64_t value, const Ranks& ranks) {
 
 RunShare share_of(const Config& config, const Ranks& ranks) {
   check_enough("run.num_envs", config.run.num_envs, ranks);
-  check_enough("replay.batch_episodes", config.replay.batch_episodes, ranks);
+  if (!config.learner.iterations()) check_enough("replay.batch_episodes", config.replay.batch_episodes, ranks);
   ReplayOptions replay = config.replay;
   replay.capacity_steps = part_of(replay.capacity_steps, ranks);
   replay.minimum_episodes = part_of(replay.minimum_episodes, ranks);

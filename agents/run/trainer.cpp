@@ -38,17 +38,10 @@ FinalEvaluation::Played final_of(const std::vector<EpisodeResult>& episodes) {
           decision_rates(episodes)};
 }
 
-// That a run's environments of one rank ever collect: it ends with the look after its last step, with an episode of
-// every environment that began at random before it.
-std::int64_t most_steps(const Config& config, const Block& environments) {
-  const std::int64_t longest = config.task.info().max_episode_steps + Rollout::kStepsBetweenLooks;
-  const std::int64_t of_each = (config.run.steps + config.run.num_envs - 1) / config.run.num_envs;
-  return of_each * environments.count + longest * (config.run.num_envs + config.run.random_episodes);
-}
-
 // What a rank tells the others: this, and then the episodes that it has played.
 struct Header {
-  std::int64_t steps, wishes, batch_steps;
+  std::int64_t steps, wishes, ready;
+  BatchShape shape;  // of its next batch
 };
 
 }  // namespace
@@ -81,9 +74,8 @@ Trainer::Trainer(const Config& config, torch::Device device, int threads, FirstA
       rollout_(make_rollout(config, network_, device, Purpose::kTraining, static_cast<int>(share_.environments.count),
                             threads, config.run.memoryless_collection ? MemorySpan::kStep : MemorySpan::kEpisode,
                             static_cast<std::uint32_t>(share_.environments.first))),
-      replay_(share_.replay, config.task.info(), most_steps(config, share_.environments), device),
+      experience_(make_experience(config, share_, *ranks_, device)),
       random_(config.run.seed, Purpose::kRun, static_cast<std::uint32_t>(ranks_->rank()), 0),
-      replay_random_(config.run.seed, Purpose::kReplay, static_cast<std::uint32_t>(ranks_->rank()), 0),
       learner_(std::make_unique<Learner>(config.learner, network_, std::move(first.adapters), ranks_)),
       next_evaluation_(config.evaluation.every_steps),
       next_metrics_(config.run.metrics_every_steps) {
@@ -148,7 +140,7 @@ void Trainer::move() {
       break;
     }
     case Phase::kLearn: {
-      if (pending_updates_ > 0 && all_have_episodes()) {
+      if (experience_->owes_update() && all_are_ready_) {
         update();
         break;
       }
@@ -167,7 +159,7 @@ void Trainer::collect(Acting acting) {
   rollout_->run([&] { rollout_->policy().explore(status_.steps); });
   const Rollout::Played played =
       acting == Acting::kRandom ? rollout_->play_random(random_) : rollout_->play(ActionChoice::kSample);
-  if (!played.episodes.empty()) rollout_->run([&] { replay_.add(rollout_->recording(), played.episodes); });
+  if (!played.episodes.empty()) rollout_->run([&] { experience_->add(rollout_->recording(), played.episodes); });
   std::vector<EpisodeResult> own;
   for (const RecordedEpisode& episode : played.episodes) own.push_back(result_of(episode));
   const AllPlayed all = exchange(played.steps * rollout_->size(), own);
@@ -175,24 +167,16 @@ void Trainer::collect(Acting acting) {
   for (const EpisodeResult& episode : all.episodes) add_episode(episode);
 }
 
-// Once they have, they will.
-bool Trainer::all_have_episodes() {
-  if (!all_have_episodes_) all_have_episodes_ = !ranks_->any(replay_.episodes() == 0);
-  return all_have_episodes_;
-}
-
 void Trainer::add_episode(const EpisodeResult& episode) {
   ++status_.episodes;
   recent_.emplace_back(episode.total_reward, episode.success);
   if (recent_.size() > kRecentEpisodes) recent_.pop_front();
-  pending_updates_ +=
-      static_cast<std::int64_t>(std::ceil(config_.run.updates_per_step * static_cast<double>(episode.steps)));
+  experience_->count(episode.steps);
 }
 
 void Trainer::update() {
-  last_losses_ = learner_->update(replay_.sample(replay_random_, agreed_batch_steps_));
+  last_losses_ = experience_->update(*learner_, agreed_shape_, progress());
   ++status_.updates;
-  --pending_updates_;
 }
 
 void Trainer::measure() {
@@ -235,13 +219,14 @@ std::optional<Trainer::Results> Trainer::play(int episodes, std::uint32_t first_
 
 std::vector<Scalar> Trainer::critic_loss_by_phase() {
   const Stopwatch stopwatch(status_.seconds_evaluating);
-  const std::int64_t kept = replay_.episodes(), chosen = std::min(kept, EvaluationSummary::kPhaseEpisodes);
+  EpisodeStore& store = experience_->store();
+  const std::int64_t kept = store.episodes(), chosen = std::min(kept, EvaluationSummary::kPhaseEpisodes);
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < chosen; ++i) indices.push_back(i * kept / chosen);
   if (!training_rules_) training_rules_ = training_rules();
   const EvaluationMode evaluation_mode(*network_);
   const std::vector<PhaseFigures> phases =
-      figures_by_phase(replay_, indices, *training_rules_, *network_, learner_->algorithm());
+      figures_by_phase(store, indices, *training_rules_, *network_, learner_->algorithm());
   std::vector<Scalar> losses;
   if (phases.size() < 2) return losses;
   for (const PhaseFigures& phase : phases) {
@@ -311,20 +296,23 @@ Trainer::AllPlayed Trainer::exchange(std::int64_t steps, const std::vector<Episo
   static_assert(std::is_trivially_copyable_v<EpisodeResult>);
   // On GPUs all batches are as long as the longest, so that all ranks launch, record and replay the same updates.
   const bool as_long = device_.is_cuda() && !ranks_->alone();
-  const Header own{steps, own_wishes(), as_long ? replay_.sampled_steps(replay_random_) : 1};
+  const Header own{steps, own_wishes(), experience_->ready(), as_long ? experience_->next_shape() : BatchShape()};
   std::string sent(sizeof own + episodes.size() * sizeof(EpisodeResult), '\0');
   std::memcpy(sent.data(), &own, sizeof own);
   if (!episodes.empty()) std::memcpy(sent.data() + sizeof own, episodes.data(), sent.size() - sizeof own);
 
   AllPlayed all;
   agreed_wishes_ = 0;
-  agreed_batch_steps_ = 1;
+  agreed_shape_ = {};
+  all_are_ready_ = true;
   for (const std::string& received : ranks_->all_gather(sent)) {
     Header header{};
     std::memcpy(&header, received.data(), sizeof header);
     all.steps += header.steps;
+    all_are_ready_ = all_are_ready_ && header.ready != 0;
     agreed_wishes_ |= static_cast<int>(header.wishes);
-    agreed_batch_steps_ = std::max(agreed_batch_steps_, header.batch_steps);
+    agreed_shape_ = {std::max(agreed_shape_.episodes, header.shape.episodes),
+                     std::max(agreed_shape_.steps, header.shape.steps)};
     const std::size_t bytes = received.size() - sizeof header, before = all.episodes.size();
     all.episodes.resize(before + bytes / sizeof(EpisodeResult));
     if (bytes > 0) std::memcpy(all.episodes.data() + before, received.data() + sizeof header, bytes);
@@ -358,9 +346,7 @@ void Trainer::report_if_due() {
 }
 
 double Trainer::settled_steps() const {
-  const double owed =
-      config_.run.updates_per_step > 0 ? static_cast<double>(pending_updates_) / config_.run.updates_per_step : 0;
-  return std::max(0.0, static_cast<double>(status_.steps) - owed);
+  return std::max(0.0, static_cast<double>(status_.steps) - experience_->unlearnt_steps());
 }
 
 void Trainer::update_status() {

@@ -1,6 +1,6 @@
-// Trainer: the schedule of a run. Random episodes first; then collect episodes with the stochastic policy (training
-// mode: dropout on, memory carried) and do the updates that they pay for, over and over, with an evaluation every so
-// often.
+// Trainer: the schedule of a run. Random episodes first, for a learner off policy; then collect episodes with the
+// stochastic policy (training mode: dropout on, memory carried) and do the updates that they pay for (Experience), over
+// and over, with an evaluation every so often.
 //
 // A run is a sequence of small moves, each a function of the state before it alone; between any two of them the state
 // can be saved, and a run restored from it goes on as if it had never stopped. Clocks decide when to report, when to
@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "agents/act/network.h"
+#include "agents/learn/experience/experience.h"
 #include "agents/learn/learner.h"
-#include "agents/play/episode_store.h"
 #include "agents/play/evaluator.h"
 #include "agents/play/rollout.h"
 #include "agents/run/config.h"
@@ -107,7 +107,6 @@ class Trainer {
   Rollout& evaluation_rollout(const Block& environments);
   std::unique_ptr<VecEnv> training_rules() const;
   void draw_dropout_apart();
-  bool all_have_episodes();
   std::vector<Scalar> critic_loss_by_phase();
   bool evaluate_policy();
   void evaluate_finally();
@@ -124,6 +123,7 @@ class Trainer {
   bool save_is_due() const;
   void report_if_due();
   double settled_steps() const;  // environment steps whose updates are done
+  double progress() const { return static_cast<double>(status_.steps) / static_cast<double>(status_.total_steps); }
   void update_status();
 
   static constexpr std::size_t kRecentEpisodes = 50;
@@ -140,8 +140,8 @@ class Trainer {
   Block evaluated_;  // environments of the latter
   // Of the CPU, in which episodes of either are played again; made when they are needed.
   std::unique_ptr<VecEnv> training_rules_, evaluation_rules_;
-  EpisodeStore replay_;
-  Rng random_, replay_random_;  // of random actions, of batches
+  std::unique_ptr<Experience> experience_;
+  Rng random_;  // of random actions
   std::unique_ptr<Learner> learner_;
 
   std::vector<TrainObserver*> observers_;
@@ -150,14 +150,13 @@ class Trainer {
   std::deque<std::pair<double, bool>> recent_;  // return and success of the last collected episodes
   NamedScalars last_losses_;                    // none before the first update
   TensorMap best_weights_;
-  std::int64_t pending_updates_ = 0;             // that collected episodes pay for
   std::int64_t next_evaluation_, next_metrics_;  // environment steps
   std::int64_t measured_steps_ = -1;             // of the last measure(); -1: none
   std::uint32_t evaluations_ = 0;
-  bool all_have_episodes_ = false;
-  int agreed_wishes_ = 0;                // of any of the ranks, as of the last exchange
-  std::int64_t agreed_batch_steps_ = 1;  // that every rank's next batch has at least; likewise
-  bool wishes_are_new_ = false;          // that was in this move
+  int agreed_wishes_ = 0;        // of any of the ranks, as of the last exchange
+  bool all_are_ready_ = false;   // to learn; likewise
+  BatchShape agreed_shape_;      // that every rank's next batch has at least; likewise
+  bool wishes_are_new_ = false;  // that was in this move
   int restored_ranks_ = 1;
 
   using Clock = std::chrono::steady_clock;

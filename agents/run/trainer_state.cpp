@@ -107,8 +107,7 @@ void Trainer::draw_dropout_apart() {
 
 // The same on every device. Older versions named where a run acted, and acted on a GPU in rounds of one episode each.
 void Trainer::visit_experience(StateArchive& archive) {
-  archive.within("replay", [&] { replay_.visit_state(archive, [this] { return training_rules(); }); });
-  archive.object("replay_random", replay_random_);
+  experience_->visit_own_state(archive, [this] { return training_rules(); });
   archive.within("collector", [&] {
     archive.object("random", random_);
     std::vector<std::uint8_t> at_random;  // older versions let episodes that began at random go on so
@@ -173,14 +172,13 @@ void Trainer::deal_experience(StateArchive& archive) {
   EpisodeLog mine;
   for (const EpisodeOfRank& one : episodes)
     mine.add(one.environment, one.log->number(one.episode), one.log->actions(one.episode));
-  replay_.keep(mine, *training_rules(), archive);
   rollout_->restart(std::move(number_N));
 
   // Streams of their own, which begin here.
   const auto rank = static_cast<std::uint32_t>(ranks_->rank()), now = static_cast<std::uint32_t>(status_.updates + 1);
   rollout_->draw_from(std::numeric_limits<std::uint32_t>::max() - now);
   random_ = Rng(config_.run.seed, Purpose::kRun, rank, now);
-  replay_random_ = Rng(config_.run.seed, Purpose::kReplay, rank, now);
+  experience_->take_over(mine, *training_rules(), archive, now);
   draw_dropout_apart();
 }
 
@@ -218,13 +216,12 @@ void Trainer::visit_common_state(StateArchive& archive) {
   archive.value("steps", status_.steps);
   archive.value("updates", status_.updates);
   archive.value("episodes", status_.episodes);
-  archive.value("pending_updates", pending_updates_);
+  experience_->visit_common_state(archive);
   archive.value("next_evaluation", next_evaluation_);
   archive.value("next_metrics", next_metrics_);
   if (!archive.restoring() || archive.holds("measured_steps")) archive.value("measured_steps", measured_steps_);
   archive.value("evaluations", evaluations_);
-  if (std::min({status_.steps, status_.updates, status_.episodes, pending_updates_}) < 0)
-    archive.refuse("steps", "a count is negative");
+  if (std::min({status_.steps, status_.updates, status_.episodes}) < 0) archive.refuse("steps", "a count is negative");
   archive.value("seconds", archive.restoring() ? seconds_before_ : status_.seconds);
   visit_evaluation(archive, "last_evaluation", status_.last_evaluation);
   visit_evaluation(archive, "best_evaluation", status_.best_evaluation);

@@ -17,12 +17,14 @@ void append_observation(const VecEnv& environments, int row, Episode& episode) {
 
 }  // namespace
 
-void EpisodeLog::add(std::int32_t environment, std::uint32_t number, std::span<const std::int32_t> actions) {
+void EpisodeLog::add(std::int32_t environment, std::uint32_t number, std::span<const std::int32_t> actions,
+                     std::span<const float> log_probs) {
   environment_.push_back(environment);
   number_.push_back(number);
   steps_.push_back(static_cast<std::int64_t>(actions.size()));
   first_.push_back(action_.size());
   action_.insert(action_.end(), actions.begin(), actions.end());
+  log_prob_.insert(log_prob_.end(), log_probs.begin(), log_probs.end());
 }
 
 void EpisodeLog::visit_state(StateArchive& archive) {
@@ -30,6 +32,7 @@ void EpisodeLog::visit_state(StateArchive& archive) {
   archive.array("number", number_);
   archive.array("steps", steps_);
   archive.array("action", action_);
+  if (archive.restoring() ? archive.holds("log_prob") : !log_prob_.empty()) archive.array("log_prob", log_prob_);
   if (!archive.restoring()) return;
   if (number_.size() != environment_.size() || steps_.size() != environment_.size())
     archive.refuse("steps", "it has another length than environment or number");
@@ -42,6 +45,8 @@ void EpisodeLog::visit_state(StateArchive& archive) {
     next += static_cast<std::size_t>(steps);
   }
   if (next < action_.size()) archive.refuse("steps", "there are more actions");
+  if (!log_prob_.empty() && log_prob_.size() != action_.size())
+    archive.refuse("log_prob", "it has another length than action");
   for (const std::int64_t number : number_)
     if (number < 0 || number > std::numeric_limits<std::uint32_t>::max())
       archive.refuse("number", "there is no episode " + std::to_string(number));
@@ -65,6 +70,7 @@ void EpisodeLog::play(VecEnv& environments, const StateArchive& archive,
     episode.environment = environment_[i];
     episode.number = number(i);
     episode.actions.assign(actions(i).begin(), actions(i).end());
+    episode.log_probs.assign(log_probs(i).begin(), log_probs(i).end());
     const int row = episode.environment;
     try {
       environments.reset_row(row, episode.number);

@@ -17,8 +17,10 @@ namespace engram {
 
 class EpisodeLog {
  public:
-  // Episode `number` of an environment.
-  void add(std::int32_t environment, std::uint32_t number, std::span<const std::int32_t> actions);
+  // Episode `number` of an environment. log_probs: of its actions; none, as of all others of the log, where they are
+  // not kept.
+  void add(std::int32_t environment, std::uint32_t number, std::span<const std::int32_t> actions,
+           std::span<const float> log_probs = {});
 
   std::int64_t episodes() const { return static_cast<std::int64_t>(steps_.size()); }
 
@@ -29,6 +31,13 @@ class EpisodeLog {
   std::int64_t steps(std::size_t episode) const { return steps_[episode]; }
   std::span<const std::int32_t> actions(std::size_t episode) const {
     return {action_.data() + first_[episode], static_cast<std::size_t>(steps_[episode])};
+  }
+
+  bool keeps_log_probs() const { return !log_prob_.empty(); }
+  // None where the log keeps none.
+  std::span<const float> log_probs(std::size_t episode) const {
+    return log_prob_.empty() ? std::span<const float>()
+                             : std::span(log_prob_).subspan(first_[episode], static_cast<std::size_t>(steps_[episode]));
   }
 
   // Throws UserError through the archive that the log came from unless it is that of the running episodes of
@@ -44,6 +53,7 @@ class EpisodeLog {
   std::vector<std::int32_t> environment_;
   std::vector<std::int64_t> number_, steps_;
   std::vector<std::int32_t> action_;  // of all episodes, one after the other
+  std::vector<float> log_prob_;       // likewise, or none
   std::vector<std::size_t> first_;    // an episode's first action
 };
 

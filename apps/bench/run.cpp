@@ -66,7 +66,7 @@ RunFigures measure(const Config& config, torch::Device device) {
   figures.update_ms = mean_ms(status.seconds_learning, status.updates);
   figures.evaluation_ms = mean_ms(status.seconds_evaluating, evaluations.count);
 
-  const double steps = static_cast<double>(config.run.steps), updates = steps * config.run.updates_per_step;
+  const double steps = static_cast<double>(config.run.steps), updates = steps * config.updates_per_step();
   const double evaluated = steps / static_cast<double>(config.evaluation.every_steps);
   figures.whole_run_seconds =
       1e-3 * (steps * figures.step_ms + updates * figures.update_ms + evaluated * figures.evaluation_ms);

@@ -46,7 +46,7 @@ double estimate_seconds(const PlannedRun& run, torch::Device device, int threads
                                static_cast<double>(config.evaluation.final_episodes) / config.evaluation.episodes;
     const double training =
         whole ? status.seconds - status.seconds_evaluating
-              : steps * (watch.seconds_per_step() + config.run.updates_per_step * watch.seconds_per_update());
+              : steps * (watch.seconds_per_step() + config.updates_per_step() * watch.seconds_per_update());
     const double total = training + evaluations * status.seconds_evaluating;
     return config.run.max_seconds > 0 ? std::min(total, config.run.max_seconds) : total;
   }

@@ -14,11 +14,11 @@ namespace engram {
 // The trainer's own estimate waits until the updates of the random episodes are made, which may take many minutes.
 double RunAdvice::seconds_left(const TrainStatus& status) const {
   if (status.seconds_left) return *status.seconds_left;
-  const auto total = static_cast<double>(status.total_steps) * run_.updates_per_step;
+  const auto total = static_cast<double>(status.total_steps) * config_.updates_per_step();
   const double left = (total - static_cast<double>(status.updates)) *
                       (status.seconds_acting + status.seconds_learning) /
                       static_cast<double>(status.updates - first_updates_);
-  return run_.max_seconds > 0 ? std::min(left, run_.max_seconds - status.seconds) : left;
+  return config_.run.max_seconds > 0 ? std::min(left, config_.run.max_seconds - status.seconds) : left;
 }
 
 void RunAdvice::report(const TrainStatus& status) {
@@ -32,11 +32,10 @@ void RunAdvice::report(const TrainStatus& status) {
   out_ << "At " << rate << " updates/s the rest takes about " << duration_text(left) << ".\n";
   if (!device_.is_cuda() && left > kLongSeconds) {
     constexpr std::size_t kColumns = 79;
-    const SmallConfig* const small = small_config(task_);
+    const SmallConfig* const small = small_config(config_.task.name());
     const std::string smaller = small != nullptr
                                     ? "A small agent of this task: --config " + small->file + ". " + small->outcome
-                                    : "Lower memory.width, memory.layers or replay.batch_episodes, or make the task "
-                                      "shorter.";
+                                    : "Lower memory.width or memory.layers, or make the task shorter.";
     out_ << wrapped("That is long: default and published sizes are for a GPU. " + smaller, 0, kColumns) << "\n";
   }
   out_ << std::flush;

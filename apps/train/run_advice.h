@@ -17,7 +17,7 @@ class RunAdvice : public TrainObserver {
  public:
   // `live`: `out` is a terminal, whose last line may be one that is overwritten.
   RunAdvice(std::ostream& out, bool live, c10::Device device, const Config& config)
-      : out_(out), live_(live), device_(device), run_(config.run), task_(config.task.name()) {}
+      : out_(out), live_(live), device_(device), config_(config) {}
 
   // At the first report that has kUpdates updates and kSeconds of acting and learning behind it since the run began or
   // went on.
@@ -33,8 +33,7 @@ class RunAdvice : public TrainObserver {
   std::ostream& out_;
   const bool live_;
   const c10::Device device_;
-  const RunOptions run_;
-  const std::string task_;
+  const Config config_;
   std::int64_t first_updates_ = -1;  // at the first report; -1: there was none
   bool said_ = false;
 };

@@ -259,6 +259,8 @@ template <class Task>
 struct Play {
   static constexpr bool kSteps = true;
   Step<Task> step;
+  const float* probabilities_NA;
+  int actions;  // A
 
   __device__ bool concerns(const Rows<Task>&, std::int64_t i) const { return step.action_N[i] != kNoAction; }
   __device__ bool restarts(const Rows<Task>& rows, std::int64_t i) const { return rows.ends[i] != End::kNone; }
@@ -286,9 +288,14 @@ __global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
   if constexpr (requires { Move::kSteps; }) {
     if (stepped) stepped = move.step(tile.rules(), rows, tile.state(), i);
     std::uint8_t* place = nullptr;
-    if (stepped)
-      place = recorder.rows.observation_at(record_step(recorder, index, move.step.action_N[i], rows.rewards[i],
-                                                       rows.ends[i], rows.successes[i] != 0, rows.episodes[i]));
+    if (stepped) {
+      const std::int32_t action = move.step.action_N[i];
+      const float* const probabilities =
+          move.probabilities_NA == nullptr ? nullptr : move.probabilities_NA + i * move.actions;
+      place = recorder.rows.observation_at(record_step(recorder, index, action, log_probability(probabilities, action),
+                                                       rows.rewards[i], rows.ends[i], rows.successes[i] != 0,
+                                                       rows.episodes[i]));
+    }
     if (mine) observe();
     copy_rows(observations, row_bytes, count, place);
   }
@@ -361,9 +368,10 @@ class CudaVecEnvOf final : public CudaVecEnv {
                cudaStream_t stream) override {
     launch_recorded(Restart<Task>{number_N}, recorder, fresh_N, stream, "environments: restart");
   }
-  void play(const std::int32_t* action_N, const EpisodeRecorder& recorder, std::uint8_t* fresh_N,
-            cudaStream_t stream) override {
-    launch_recorded(Play<Task>{{action_N, bad_action_.data()}}, recorder, fresh_N, stream, "environments: play");
+  void play(const std::int32_t* action_N, const float* probabilities_NA, const EpisodeRecorder& recorder,
+            std::uint8_t* fresh_N, cudaStream_t stream) override {
+    launch_recorded(Play<Task>{{action_N, bad_action_.data()}, probabilities_NA, info_.num_actions()}, recorder,
+                    fresh_N, stream, "environments: play");
   }
 
   std::int64_t step_bytes() const override {

@@ -41,8 +41,9 @@ class CudaVecEnv {
                        cudaStream_t stream) = 0;
   // One step of every environment whose action is not kNoAction; where it ends the episode, the next one begins at
   // once: reward, end and observation are then those of the beginning. An action out of range: as in step().
-  virtual void play(const std::int32_t* action_N, const EpisodeRecorder& recorder, std::uint8_t* fresh_N,
-                    cudaStream_t stream) = 0;
+  // probabilities_NA: that the actions were drawn from (log_probability()); null: none.
+  virtual void play(const std::int32_t* action_N, const float* probabilities_NA, const EpisodeRecorder& recorder,
+                    std::uint8_t* fresh_N, cudaStream_t stream) = 0;
 
   // Device memory, rewritten by step and reset.
   virtual const void* observation_N() const = 0;

@@ -6,6 +6,8 @@
 // episodes of a batch, T steps of a batch. Everything is contiguous.
 #pragma once
 
+#include <math.h>
+
 #include <cstdint>
 
 #include "base/host_device.h"
@@ -22,6 +24,10 @@ struct EpisodeRows {
   std::uint8_t* observation;  // [rows, row_bytes], 4-byte aligned
   std::int32_t* action;       // [rows]
   float* reward;              // [rows]
+  float* log_prob;            // [rows]: of the action, to the policy that took it; null: not kept
+  // What a learner on policy makes of the steps (agents/play/episode.h), [rows]; null: nothing.
+  float* value = nullptr;
+  float* advantage = nullptr;
 
   HOST_DEVICE std::uint8_t* observation_at(std::int64_t row) const { return observation + row * row_bytes; }
 };
@@ -65,13 +71,20 @@ HOST_DEVICE inline std::int64_t begin_episode(const EpisodeRecorder& recorder, i
   return recorder.index(i, running.next);
 }
 
+// Logarithm of the probability of an action that was drawn from `probabilities`, of num_actions; null: 0, of an action
+// that no policy took.
+HOST_DEVICE inline float log_probability(const float* probabilities, std::int32_t action) {
+  return probabilities == nullptr ? 0.0f : logf(probabilities[action]);
+}
+
 // Environment i has taken a step of its episode `number`. Returns the row that the observation after it belongs in.
-HOST_DEVICE inline std::int64_t record_step(const EpisodeRecorder& recorder, int i, std::int32_t action, float reward,
-                                            End end, bool success, std::uint32_t number) {
+HOST_DEVICE inline std::int64_t record_step(const EpisodeRecorder& recorder, int i, std::int32_t action, float log_prob,
+                                            float reward, End end, bool success, std::uint32_t number) {
   RunningEpisode& running = recorder.running_N[i];
   const std::int64_t at = recorder.index(i, running.next);
   recorder.rows.action[at] = action;
   recorder.rows.reward[at] = reward;
+  recorder.rows.log_prob[at] = log_prob;
   running.total_reward += reward;
   running.next = recorder.after(running.next);
   const std::int32_t steps = ++recorder.steps_N[i];
@@ -118,6 +131,10 @@ struct EpisodeGather {
   float* terminated_BT;
   std::int64_t* steps_B;
   float* mask_BT;
+  // Null where the rows have none.
+  float* log_prob_BT = nullptr;
+  float* value_BT = nullptr;
+  float* advantage_BT = nullptr;
 };
 
 // Row t = 0 .. T of the batch's episode b, all but its observation.
@@ -134,6 +151,27 @@ HOST_DEVICE inline void gather_row(const EpisodeRows& rows, const EpisodeGather&
   batch.reward_BT[at] = valid ? rows.reward[from] : 0.0f;
   batch.mask_BT[at] = valid ? 1.0f : 0.0f;
   batch.terminated_BT[at] = t == episode.steps - 1 && episode.terminated != 0 ? 1.0f : 0.0f;
+  if (batch.log_prob_BT == nullptr) return;
+  batch.log_prob_BT[at] = valid ? rows.log_prob[from] : 0.0f;
+  batch.value_BT[at] = valid ? rows.value[from] : 0.0f;
+  batch.advantage_BT[at] = valid ? rows.advantage[from] : 0.0f;
+}
+
+// What a learner makes of B episodes' steps, [B, T], on its way into their rows.
+struct EpisodeJudgement {
+  int size;            // B
+  std::int64_t steps;  // T
+  const float* value_BT;
+  const float* advantage_BT;
+};
+
+// Step t < T of the batch's episode b.
+HOST_DEVICE inline void put_judgement(const EpisodeRows& rows, const EpisodeJudgement& judgement,
+                                      const StoredEpisode& episode, std::int64_t b, std::int64_t t) {
+  if (t >= episode.steps) return;
+  const std::int64_t from = b * judgement.steps + t, to = episode.first + t;
+  rows.value[to] = judgement.value_BT[from];
+  rows.advantage[to] = judgement.advantage_BT[from];
 }
 
 }  // namespace engram

@@ -29,6 +29,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t from = recorded_row(recorder, episode, t);
     to.action[episode.to + t] = recorder.rows.action[from];
     to.reward[episode.to + t] = recorder.rows.reward[from];
+    if (to.log_prob != nullptr) to.log_prob[episode.to + t] = recorder.rows.log_prob[from];
   }
 }
 
@@ -48,15 +49,17 @@ __device__ void gather_bytes(const std::uint8_t* from, std::uint8_t* to, std::in
   for (std::int64_t at = begin; at < end; ++at) to[at] = at < valid ? from[at] : 0;
 }
 
-struct GatherLaunch {
+// Some of a batch's episodes; a Batch is an EpisodeGather or an EpisodeJudgement.
+template <class Batch>
+struct BatchLaunch {
   EpisodeRows rows;
-  EpisodeGather batch;
+  Batch batch;
   int first;  // of the batch's episodes
   StoredEpisode episodes[kEpisodesOfGather];
 };
 
 // blockIdx.y is the episode, the threads of its blocks share its bytes and its rows.
-__global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant__ GatherLaunch p) {
+__global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant__ BatchLaunch<EpisodeGather> p) {
   const EpisodeRows& rows = p.rows;
   const EpisodeGather& batch = p.batch;
   const std::int64_t b = p.first + static_cast<int>(blockIdx.y);
@@ -79,12 +82,32 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant_
   for (std::int64_t t = first; t <= batch.steps; t += stride) gather_row(rows, batch, episode, b, t);
 }
 
+__global__ void __launch_bounds__(kThreads) judgement_kernel(const __grid_constant__ BatchLaunch<EpisodeJudgement> p) {
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t t = first; t < p.batch.steps; t += stride)
+    put_judgement(p.rows, p.batch, p.episodes[blockIdx.y], p.first + static_cast<int>(blockIdx.y), t);
+}
+
 dim3 grid_of(std::int64_t items, int episodes, const char* what) {
   if (items < 1 || episodes < 1 || episodes > kMaxGridY)
     throw std::runtime_error(std::string(what) + ": " + std::to_string(episodes) + " episodes of " +
                              std::to_string(items) + " rows; both must be at least 1, and at most " +
                              std::to_string(kMaxGridY) + " episodes");
   return dim3(static_cast<unsigned>(std::min<std::int64_t>((items + kThreads - 1) / kThreads, 1024)), episodes);
+}
+
+// In launches of up to kEpisodesOfGather episodes, with threads for `items` of each.
+template <auto* kKernel, class Batch>
+void launch_batch(const EpisodeRows& rows, const Batch& batch, const StoredEpisode* episode_B, std::int64_t items,
+                  const char* what, cudaStream_t stream) {
+  BatchLaunch<Batch> launch{.rows = rows, .batch = batch, .first = 0, .episodes = {}};
+  for (; launch.first < batch.size; launch.first += kEpisodesOfGather) {
+    const int count = std::min(kEpisodesOfGather, batch.size - launch.first);
+    std::copy_n(episode_B + launch.first, count, launch.episodes);
+    kKernel<<<grid_of(items, count, what), kThreads, 0, stream>>>(launch);
+    check_cuda(cudaGetLastError(), what);
+  }
 }
 
 }  // namespace
@@ -101,14 +124,12 @@ void gather_episodes(const EpisodeRows& rows, const EpisodeGather& batch, const 
   if (reinterpret_cast<std::uintptr_t>(batch.observation) % 16 != 0)
     throw std::runtime_error("gather of episodes: the observations are not aligned to 16 bytes");
   const std::int64_t vectors = (batch.steps + 1) * rows.row_bytes / 16 + 2;
-  GatherLaunch launch{.rows = rows, .batch = batch, .first = 0, .episodes = {}};
-  for (; launch.first < batch.size; launch.first += kEpisodesOfGather) {
-    const int count = std::min(kEpisodesOfGather, batch.size - launch.first);
-    std::copy_n(episode_B + launch.first, count, launch.episodes);
-    const dim3 grid = grid_of(std::max(vectors, batch.steps + 1), count, "gather of episodes");
-    gather_kernel<<<grid, kThreads, 0, stream>>>(launch);
-    check_cuda(cudaGetLastError(), "gather of episodes");
-  }
+  launch_batch<gather_kernel>(rows, batch, episode_B, std::max(vectors, batch.steps + 1), "gather of episodes", stream);
+}
+
+void put_judgements(const EpisodeRows& rows, const EpisodeJudgement& judgement, const StoredEpisode* episode_B,
+                    cudaStream_t stream) {
+  launch_batch<judgement_kernel>(rows, judgement, episode_B, judgement.steps, "judgements of episodes", stream);
 }
 
 }  // namespace engram

@@ -246,7 +246,7 @@ void ReportWriter::add_protocol() {
   BulletList list;
   list.items.push_back(
       "A run: " + over_runs([](const Config& c) { return static_cast<double>(c.run.steps); }) + " environment steps, " +
-      over_runs([](const Config& c) { return c.run.updates_per_step; }) + " updates a step; an evaluation of " +
+      over_runs([](const Config& c) { return c.updates_per_step(); }) + " updates a step; an evaluation of " +
       over_runs([](const Config& c) { return static_cast<double>(c.evaluation.episodes); }) +
       " greedy episodes every " +
       over_runs([](const Config& c) { return static_cast<double>(c.evaluation.every_steps); }) +

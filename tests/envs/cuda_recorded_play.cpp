@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -32,11 +33,12 @@ struct Recording {
         steps_N(std::vector<std::int32_t>(num_envs)),
         ended_N(std::vector<std::int32_t>(num_envs)),
         reward(std::vector<float>(num_envs * ring)),
+        log_prob(std::vector<float>(num_envs * ring)),
         running_N(std::vector<RunningEpisode>(num_envs)),
         ended_NE(std::vector<EndedEpisode>(num_envs * most_ended)),
         recorder{ring,
                  most_ended,
-                 {task.observation.bytes(), observation.data(), action.data(), reward.data()},
+                 {task.observation.bytes(), observation.data(), action.data(), reward.data(), log_prob.data()},
                  running_N.data(),
                  steps_N.data(),
                  ended_N.data(),
@@ -45,7 +47,7 @@ struct Recording {
 
   Buffer<std::uint8_t> observation, fresh_N;
   Buffer<std::int32_t> action, steps_N, ended_N;
-  Buffer<float> reward;
+  Buffer<float> reward, log_prob;
   Buffer<RunningEpisode> running_N;
   Buffer<EndedEpisode> ended_NE;
   EpisodeRecorder recorder;
@@ -66,6 +68,9 @@ std::string difference(const DeviceRecording& device, const HostRecording& host)
   if (device.observation.to_host() != host.observation) return "observations";
   if (device.action.to_host() != host.action) return "actions";
   if (device.reward.to_host() != host.reward) return "rewards";
+  // The two have logarithms of their own.
+  const auto close = [](float a, float b) { return std::abs(a - b) <= 1e-6f * (1 + std::abs(b)); };
+  if (!std::ranges::equal(device.log_prob.to_host(), host.log_prob, close)) return "log-probabilities";
   if (device.fresh_N.to_host() != host.fresh_N) return "fresh rows";
   if (device.steps_N.to_host() != host.steps_N) return "steps";
   if (device.ended_N.to_host() != host.ended_N) return "numbers of ended episodes";
@@ -83,14 +88,16 @@ class PlainPlay {
   void restart(const std::vector<std::uint32_t>& number_N) {
     for (int i = 0; i < env_.size(); ++i) begin(i, number_N[static_cast<std::size_t>(i)]);
   }
-  void play(const std::vector<std::int32_t>& action_N) {
+  void play(const std::vector<std::int32_t>& action_N, const std::vector<float>& probabilities_NA) {
+    const int num_actions = env_.info().num_actions();
     for (int i = 0; i < env_.size(); ++i) {
       const std::int32_t action = action_N[static_cast<std::size_t>(i)];
       if (action == kNoAction) continue;
       env_.step_row(i, action);
       const End end = env_.end_N()[i];
-      observe(i, record_step(recording_.recorder, i, action, env_.reward_N()[i], end, env_.success_N()[i] != 0,
-                             number_N_[static_cast<std::size_t>(i)]));
+      observe(i, record_step(recording_.recorder, i, action,
+                             log_probability(probabilities_NA.data() + i * num_actions, action), env_.reward_N()[i],
+                             end, env_.success_N()[i] != 0, number_N_[static_cast<std::size_t>(i)]));
       if (end != End::kNone) begin(i, number_N_[static_cast<std::size_t>(i)] + 1);
     }
   }
@@ -130,7 +137,7 @@ std::pair<std::unique_ptr<VecEnv>, std::unique_ptr<CudaVecEnv>> make_staggered(i
       cpu->step_row(i, actions.host()[row]);
       if (cpu->end_N()[i] != End::kNone) cpu->reset_row(i, ++number_N[row]);
     }
-    cuda->play(actions.device(), recording.recorder, recording.fresh_N.data(), nullptr);
+    cuda->play(actions.device(), nullptr, recording.recorder, recording.fresh_N.data(), nullptr);
   }
   return {std::move(cpu), std::move(cuda)};
 }
@@ -145,6 +152,10 @@ std::string play_recorded(VecEnv& cpu, CudaVecEnv& cuda, int steps, int ring) {
   Views views(cuda);
   RandomActions actions(size, cpu.info().num_actions());
   Rng skips(6, Purpose::kTest, 0, 0);
+  std::vector<float> probabilities_NA;
+  for (int i = 0; i < size * cpu.info().num_actions(); ++i)
+    probabilities_NA.push_back(static_cast<float>(1 + i % 97) / 100);
+  const DeviceBuffer<float> probabilities(probabilities_NA);
   // A recording is hundreds of megabytes where episodes are long and images large.
   const int steps_between_looks = 8 * std::max(1, steps / 200);
   const auto found = [&](int t) -> std::string {
@@ -163,8 +174,8 @@ std::string play_recorded(VecEnv& cpu, CudaVecEnv& cuda, int steps, int ring) {
   for (int t = 0;; ++t) {
     if (std::string difference_found = found(t); !difference_found.empty() || t == steps) return difference_found;
     actions.draw([&](int) { return skips.below(8) == 0; });
-    plain.play(actions.host());
-    cuda.play(actions.device(), recording.recorder, recording.fresh_N.data(), nullptr);
+    plain.play(actions.host(), probabilities_NA);
+    cuda.play(actions.device(), probabilities.data(), recording.recorder, recording.fresh_N.data(), nullptr);
     if (t % 40 != 39) continue;  // whoever acts and whoever looks
     std::ranges::fill(expected.fresh_N, 0);
     std::ranges::fill(expected.ended_N, 0);
@@ -255,7 +266,7 @@ TEST_CASE("an action out of range changes nothing in its environment and is repo
   DeviceRecording recording(played->info(), 200, 10, 1);
   actions.set(170, 0);
   actions.set(150, 4);
-  played->play(actions.device(), recording.recorder, recording.fresh_N.data(), nullptr);
+  played->play(actions.device(), nullptr, recording.recorder, recording.fresh_N.data(), nullptr);
   CHECK_THROWS_WITH_AS(played->check(nullptr), "action 4 of environment 150 is not one of 0..3", std::invalid_argument);
   const std::vector<std::int32_t> steps_N = recording.steps_N.to_host();
   for (int i = 0; i < 200; ++i) CHECK(steps_N[static_cast<std::size_t>(i)] == (i == 150 ? 0 : 1));

@@ -106,7 +106,7 @@ TEST_CASE("what is recorded and kept is what was played, however seldom somebody
       for (int i = 0; i < kEnvs; ++i) {
         CHECK(count_N[i] == expected_N[i].size());
         CHECK(environments->recording().steps_N()[i] ==
-              static_cast<int>(environments->recording().running_actions()[i].size()));
+              static_cast<int>(environments->recording().running()[i].actions.size()));
       }
       REQUIRE(kept.episodes() == expected.episodes());
       REQUIRE(kept.episodes() > 500);
@@ -154,5 +154,5 @@ TEST_CASE("rows say where an episode begins, and nothing is left of the last one
   environments->step();
   environments->restart(number_N);
   CHECK(environments->recording().look().empty());
-  for (const std::vector<std::int32_t>& actions : environments->recording().running_actions()) CHECK(actions.empty());
+  for (const RecordingMemory::Taken& taken : environments->recording().running()) CHECK(taken.actions.empty());
 }

@@ -1,0 +1,24 @@
+#include "agents/learn/experience/experience.h"
+
+#include <optional>
+#include <utility>
+
+#include "agents/learn/experience/iterations.h"
+#include "agents/learn/experience/replay.h"
+
+namespace engram {
+
+Experience::Experience(EpisodeStore store, const Config& config, const Ranks& ranks)
+    : store_(std::move(store)),
+      seed_(config.run.seed),
+      rank_(static_cast<std::uint32_t>(ranks.rank())),
+      random_(draws_of(0)) {}
+
+std::unique_ptr<Experience> make_experience(const Config& config, const RunShare& share, const Ranks& ranks,
+                                            torch::Device device) {
+  if (const std::optional<IterationOptions> iterations = config.learner.iterations())
+    return std::make_unique<Iterations>(*iterations, config, share, ranks, device);
+  return std::make_unique<Replay>(config, share, ranks, device);
+}
+
+}  // namespace engram

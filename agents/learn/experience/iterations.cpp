@@ -1,0 +1,147 @@
+#include "agents/learn/experience/iterations.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "agents/play/rollout.h"
+
+namespace engram {
+namespace {
+
+// The last look of an iteration may find that an episode of every environment has ended.
+std::int64_t most_steps(const IterationOptions& options, const Config& config, const Block& environments) {
+  return options.steps +
+         environments.count * (config.task.info().max_episode_steps + std::int64_t{Rollout::kStepsBetweenLooks});
+}
+
+// Batches on a GPU come in few sizes, since each has a recording of its own: eight between a power of two and the next.
+std::int64_t size_class(std::int64_t episodes) {
+  const std::int64_t unit =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(episodes))) / 8);
+  return (episodes + unit - 1) / unit * unit;
+}
+
+// Part `number` of `parts` as even ones.
+std::vector<std::int64_t> part_of(const std::vector<std::int64_t>& all, std::int64_t number, std::int64_t parts) {
+  const auto count = static_cast<std::int64_t>(all.size());
+  return {all.begin() + number * count / parts, all.begin() + (number + 1) * count / parts};
+}
+
+std::vector<std::int64_t> numbers_below(std::int64_t count) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+}  // namespace
+
+Iterations::Iterations(const IterationOptions& options, const Config& config, const RunShare& share, const Ranks& ranks,
+                       torch::Device device)
+    : Experience(
+          EpisodeStore::of_iterations(config.task.info(), most_steps(options, config, share.environments), device),
+          config, ranks),
+      options_(options),
+      device_(device) {}
+
+void Iterations::add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) {
+  if (learnt_) store_.clear();
+  learnt_ = false;
+  store_.add(recording, episodes);
+}
+
+// Of the longest of all episodes, as is every minibatch on a GPU.
+BatchShape Iterations::next_shape() const {
+  const std::int64_t episodes = store_.episodes();
+  if (!device_.is_cuda() || episodes == 0) return {};
+  return {size_class((episodes + options_.minibatches - 1) / options_.minibatches),
+          store_.gathered_steps(numbers_below(episodes))};
+}
+
+EpisodeBatch Iterations::gather(const std::vector<std::int64_t>& episodes, const BatchShape& least) {
+  const BatchShape own = next_shape();
+  return store_.gather(episodes, std::max(own.steps, least.steps), std::max(own.episodes, least.episodes));
+}
+
+// In batches as large as minibatches.
+void Iterations::judge_all(Learner& learner, const BatchShape& least) {
+  const std::vector<std::int64_t> all = numbers_below(store_.episodes());
+  for (std::int64_t i = 0; i < options_.minibatches; ++i) {
+    const std::vector<std::int64_t> episodes = part_of(all, i, options_.minibatches);
+    const Judged judged = learner.judge(gather(episodes, least));
+    store_.judge(episodes, judged.value_BT, judged.advantage_BT);
+  }
+  learner.all_judged();
+}
+
+void Iterations::shuffle() {
+  order_ = numbers_below(store_.episodes());
+  for (std::size_t left = order_.size(); left > 1; --left)
+    std::swap(order_[left - 1], order_[random_.below(static_cast<std::uint32_t>(left))]);
+}
+
+NamedScalars Iterations::update(Learner& learner, const BatchShape& least, double progress) {
+  const bool begins = done_ == 0;
+  if (begins) progress_ = progress;
+  if (begins || !annealed_) learner.anneal(progress_);
+  annealed_ = true;
+  if (begins) {
+    learner.begin_iteration();
+    judge_all(learner, least);
+  }
+  const std::int64_t number = done_ % options_.minibatches;
+  if (number == 0) {
+    learner.begin_pass();
+    shuffle();
+  }
+  NamedScalars scalars = learner.update(gather(part_of(order_, number, options_.minibatches), least));
+  if (++done_ == updates()) {
+    done_ = ended_steps_ = 0;
+    learnt_ = true;
+  }
+  return scalars;
+}
+
+double Iterations::unlearnt_steps() const {
+  return static_cast<double>(ended_steps_) * (1 - static_cast<double>(done_) / static_cast<double>(updates()));
+}
+
+void Iterations::visit_common_state(StateArchive& archive) {
+  archive.within("iteration", [&] {
+    archive.value("ended_steps", ended_steps_);
+    archive.value("done", done_);
+    archive.value("progress", progress_);
+    archive.value("learnt", learnt_);
+    if (ended_steps_ < 0) archive.refuse("ended_steps", "a count is negative");
+    if (done_ < 0 || done_ >= updates()) archive.refuse("done", "an iteration has other updates");
+  });
+}
+
+void Iterations::visit_own_state(StateArchive& archive,
+                                 const std::function<std::unique_ptr<VecEnv>()>& make_environments) {
+  archive.within("replay", [&] { store_.visit_state(archive, make_environments); });
+  archive.object("replay_random", random_);
+  archive.array("order", order_);
+  if (!archive.restoring() || done_ % options_.minibatches == 0) return;
+  std::vector<std::int64_t> sorted = order_;
+  std::ranges::sort(sorted);
+  if (sorted != numbers_below(store_.episodes())) archive.refuse("order", "it is not an order of the episodes");
+}
+
+// What was collected is few steps, and what has been learnt from it cannot be dealt: the iteration begins anew.
+void Iterations::take_over(const EpisodeLog&, VecEnv&, const StateArchive&, std::uint32_t stream) {
+  ended_steps_ = done_ = 0;
+  learnt_ = false;
+  store_.clear();
+  random_ = draws_of(stream);
+}
+
+}  // namespace engram

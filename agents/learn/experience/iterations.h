@@ -1,0 +1,54 @@
+// Iterations: a learner on policy learns from what has ended since the last iteration, whole episodes from their first
+// step on, as POPGym's agents do (Morad et al. 2023). Once the episodes of all ranks have so many steps, they are
+// judged by the weights of that moment, and learnt from in several passes, each in an order of its own, dealt to
+// minibatches as evenly as they can be. Then they are forgotten. An episode that was under way meanwhile keeps the
+// log-probabilities of the weights that took its actions, and is of the next iteration.
+//
+// Its state may be saved between any two minibatches.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "agents/learn/experience/experience.h"
+#include "agents/learn/learner_config.h"
+
+namespace engram {
+
+class Iterations final : public Experience {
+ public:
+  Iterations(const IterationOptions& options, const Config& config, const RunShare& share, const Ranks& ranks,
+             torch::Device device);
+
+  void add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) override;
+  void count(std::int64_t steps) override { ended_steps_ += steps; }
+  bool owes_update() const override { return ended_steps_ >= options_.steps; }
+  bool ready() const override { return !learnt_ && store_.episodes() >= options_.minibatches; }
+  BatchShape next_shape() const override;
+  NamedScalars update(Learner& learner, const BatchShape& least, double progress) override;
+  double unlearnt_steps() const override;
+  void visit_common_state(StateArchive& archive) override;
+  void visit_own_state(StateArchive& archive,
+                       const std::function<std::unique_ptr<VecEnv>()>& make_environments) override;
+  void take_over(const EpisodeLog& episodes, VecEnv& environments, const StateArchive& archive,
+                 std::uint32_t stream) override;
+
+ private:
+  std::int64_t updates() const { return std::int64_t{options_.passes} * options_.minibatches; }
+  EpisodeBatch gather(const std::vector<std::int64_t>& episodes, const BatchShape& least);
+  void judge_all(Learner& learner, const BatchShape& least);
+  void shuffle();
+
+  const IterationOptions options_;
+  const torch::Device device_;
+  std::int64_t ended_steps_ = 0;     // of all ranks' episodes, since the last iteration
+  std::int64_t done_ = 0;            // updates of this iteration
+  double progress_ = 0;              // when it began
+  bool annealed_ = false;            // the learner knows that
+  bool learnt_ = false;              // the episodes are those of the last iteration
+  std::vector<std::int64_t> order_;  // of this rank's episodes in this pass
+};
+
+}  // namespace engram

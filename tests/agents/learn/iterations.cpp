@@ -1,0 +1,236 @@
+// What a learner on policy is given to learn from, and in which order.
+#include "agents/learn/experience/iterations.h"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agents/act/action_rule.h"
+#include "agents/learn/registry.h"
+#include "agents/run/run_share.h"
+#include "tests/agents/act/small_agent.h"
+#include "tests/agents/play/probe_rollout.h"
+
+using namespace engram;
+
+namespace {
+
+// Episodes of one to five steps, by their numbers; an observation is the environment, the episode and the step.
+ProbeRules named_episodes() {
+  return {2,
+          3,
+          5,
+          [](ProbeRow&) {},
+          [](ProbeRow& row, int) -> Outcome {
+            const int steps = 1 + static_cast<int>((3 * row.episode + static_cast<std::uint32_t>(row.environment)) % 5);
+            return {1, row.step == steps ? End::kTerminated : End::kNone};
+          },
+          [](const ProbeRow& row, float* observation) {
+            observation[0] = static_cast<float>(row.environment);
+            observation[1] = static_cast<float>(row.episode);
+            observation[2] = static_cast<float>(row.step);
+          }};
+}
+
+using Name = std::pair<int, int>;  // environment and episode
+
+// What happened, in order.
+struct Events {
+  std::vector<std::string> moments;
+  std::vector<std::vector<Name>> judged, learnt;  // the episodes of each batch
+};
+
+// A learner that writes down what it is given. An episode's steps are worth its environment, the advantage is its
+// number.
+class Watching final : public Algorithm, public OnPolicy {
+ public:
+  explicit Watching(Events& events) : events_(events) {}
+
+  Loss loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks&) override {
+    events_.learnt.push_back(names_of(batch));
+    const torch::Tensor mask_BT = batch.mask_BT, first = batch.observation.narrow(1, 0, mask_BT.size(1));
+    CHECK(torch::equal(batch.value_BT, mask_BT * first.select(2, 0)));
+    CHECK(torch::equal(batch.advantage_BT, mask_BT * first.select(2, 1)));
+    CHECK(((batch.log_prob_BT < 0) == (mask_BT > 0)).all().item<bool>());
+    torch::Tensor total = torch::zeros({});
+    for (const torch::Tensor& parameter : network.trainable_parameters()) total = total + 0 * parameter.sum();
+    return {.total = total, .scalars = {}, .means = {}};
+  }
+  std::vector<std::string> scalar_names() const override { return {}; }
+  void after_step(AgentNetwork&, const NamedScalars&, const torch::Tensor&) override {}
+  StepFigures judge(AgentNetwork&, const EpisodeBatch&, const torch::Tensor&) override { return {}; }
+  std::vector<JudgedBy> judges_by() const override { return {}; }
+  Road loss_road(const AgentNetwork&, torch::Device) const override { return {}; }
+  OnPolicy* on_policy() override { return this; }
+  void visit_state(StateArchive&) override {}
+
+  double learning_rate(double progress) const override {
+    events_.moments.push_back("rate at " + std::to_string(progress).substr(0, 3));
+    return 0.1;
+  }
+  void begin_iteration() override { events_.moments.emplace_back("iteration"); }
+  Judged judged(AgentNetwork&, const EpisodeBatch& batch) override {
+    events_.judged.push_back(names_of(batch));
+    const torch::Tensor first = batch.observation.narrow(1, 0, batch.mask_BT.size(1));
+    return {first.select(2, 0).clone(), first.select(2, 1).clone()};
+  }
+  void all_judged(const SumOverRanks&) override { events_.moments.emplace_back("judged"); }
+  void begin_pass() override { events_.moments.emplace_back("pass"); }
+
+ private:
+  static std::vector<Name> names_of(const EpisodeBatch& batch) {
+    std::vector<Name> names;
+    for (std::int64_t b = 0; b < batch.steps_B.size(0); ++b) {
+      const torch::Tensor first = batch.observation[b][0];
+      names.emplace_back(first[0].item<float>(), first[1].item<float>());
+    }
+    return names;
+  }
+
+  Events& events_;
+};
+
+struct WatchingOptions {
+  static constexpr const char* kName = "watching";
+  static constexpr const char* kSummary = "writes down what it is given";
+  static constexpr const char* kSource = "";
+  Events* events = nullptr;
+
+  void list_options(OptionList&) {}
+  void check() const {}
+  OptimizerOptions optimizer() const { return {0.1, 0, 0}; }
+  IterationOptions iterations() const { return {40, 3, 4}; }
+  std::vector<HeadSpec> heads(std::int64_t num_actions) const { return {{"actor", num_actions, 1e-3}}; }
+  std::shared_ptr<ActionRule> action_rule(const c10::Device& device) const {
+    return LearnerConfig("sac").action_rule(device);
+  }
+  std::unique_ptr<Algorithm> make(const AgentNetwork&) const { return std::make_unique<Watching>(*events); }
+};
+
+// One rank's environments, learner and experience.
+struct Run {
+  explicit Run(Events& events) : learner_options(learner_config(WatchingOptions{&events})) {
+    torch::manual_seed(1);
+    const ProbeRules rules = named_episodes();
+    const TaskInfo task = ProbeEnv(rules, 1).info();
+    network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4, .dropout = 0}, small_backbone("gru", 4),
+                                             task, 0, learner_options);
+    network->train();
+    rollout = std::make_unique<Rollout>(probe_rollout(rules, network, kEnvs));
+    config.learner = learner_options;
+    config.run.num_envs = kEnvs;
+    experience = std::make_unique<Iterations>(WatchingOptions{}.iterations(), config, share_of(config, Ranks()),
+                                              Ranks(), torch::kCPU);
+    learner = std::make_unique<Learner>(learner_options, network);
+  }
+
+  // Until an update is owed; the episodes that ended.
+  std::set<Name> collect() {
+    std::set<Name> ended;
+    while (!experience->owes_update()) {
+      const Rollout::Played played = rollout->play(ActionChoice::kSample);
+      if (played.episodes.empty()) continue;
+      experience->add(rollout->recording(), played.episodes);
+      for (const RecordedEpisode& episode : played.episodes) {
+        ended.emplace(episode.environment, static_cast<int>(episode.number));
+        experience->count(episode.steps);
+      }
+    }
+    return ended;
+  }
+
+  static constexpr int kEnvs = 3;
+  LearnerConfig learner_options;
+  Config config;
+  std::shared_ptr<AgentNetwork> network;
+  std::unique_ptr<Rollout> rollout;
+  std::unique_ptr<Iterations> experience;
+  std::unique_ptr<Learner> learner;
+};
+
+std::set<Name> all_of(const std::vector<std::vector<Name>>& batches, std::size_t first, std::size_t count) {
+  std::set<Name> all;
+  for (std::size_t i = first; i < first + count; ++i)
+    for (const Name& name : batches.at(i)) CHECK(all.insert(name).second);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("every pass of an iteration learns from each of its episodes once, in an order of its own") {
+  Events events;
+  Run run(events);
+  std::set<Name> before;
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    events = {};
+    const std::set<Name> ended = run.collect();
+    for (const Name& name : before) CHECK_FALSE(ended.contains(name));
+    before = ended;
+    CHECK(run.experience->ready());
+    int updates = 0;
+    for (; run.experience->owes_update(); ++updates) {
+      CHECK(run.experience->unlearnt_steps() > 0);
+      run.experience->update(*run.learner, {}, 0.25);
+    }
+    CHECK(updates == 12);
+    CHECK(run.experience->unlearnt_steps() == 0);
+    CHECK_FALSE(run.experience->ready());
+    CHECK(events.moments == std::vector<std::string>{"rate at 0.2", "iteration", "judged", "pass", "pass", "pass"});
+    CHECK((all_of(events.judged, 0, 4) == ended));
+    for (std::size_t pass = 0; pass < 3; ++pass) CHECK((all_of(events.learnt, 4 * pass, 4) == ended));
+    CHECK(events.learnt[0] != events.learnt[4]);
+    for (const std::vector<Name>& batch : events.learnt) CHECK(batch.size() >= ended.size() / 4);
+  }
+}
+
+TEST_CASE("an iteration goes on from its state between any two minibatches") {
+  for (int done = 0; done <= 12; ++done) {
+    CAPTURE(done);
+    Events events, rest;
+    Run run(events), again(rest);
+    run.collect();
+    for (int i = 0; i < done; ++i) run.experience->update(*run.learner, {}, 0.25);
+    StateArchive saved;
+    const auto visit = [](Run& of, StateArchive& archive) {
+      of.experience->visit_common_state(archive);
+      of.experience->visit_own_state(archive, [] { return std::make_unique<ProbeEnv>(named_episodes(), Run::kEnvs); });
+    };
+    visit(run, saved);
+    SafetensorsFile file;
+    for (const auto& [name, tensor] : saved.saved_tensors()) file.tensors[name] = tensor.clone();
+    file.metadata = saved.saved_metadata();
+    StateArchive restored(file, "the state");
+    visit(again, restored);
+    restored.check_all_restored();
+
+    events.learnt.clear();
+    for (int i = done; i < 12; ++i) {
+      run.experience->update(*run.learner, {}, 0.9);
+      again.experience->update(*again.learner, {}, 0.9);
+    }
+    CHECK((rest.learnt == events.learnt));
+    // Where it was under way, the rate is that of its beginning.
+    if (done > 0 && done < 12) CHECK(rest.moments.at(0) == "rate at 0.2");
+    CHECK_FALSE(again.experience->owes_update());
+  }
+}
+
+TEST_CASE("what another number of ranks had begun is not gone on with") {
+  Events events;
+  Run run(events);
+  run.collect();
+  run.experience->update(*run.learner, {}, 0);
+  ProbeEnv environments(named_episodes(), Run::kEnvs);
+  run.experience->take_over({}, environments, StateArchive(), 5);
+  CHECK_FALSE(run.experience->owes_update());
+  CHECK(run.experience->store().episodes() == 0);
+  CHECK(run.experience->unlearnt_steps() == 0);
+  run.collect();
+  CHECK(run.experience->ready());
+}
