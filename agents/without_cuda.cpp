@@ -10,6 +10,8 @@
 
 #include "agents/act/make_policy.h"
 #include "agents/learn/optimizer/fused_lists.h"
+#include "agents/learn/ppo/advantages.h"
+#include "agents/learn/ppo/fused_loss.h"
 #include "agents/learn/recorded_step.h"
 #include "agents/learn/sac/fused_loss.h"
 #include "agents/play/device_work.h"
@@ -62,6 +64,11 @@ Support supports_fused_sac_loss(torch::Device, torch::ScalarType, std::int64_t) 
 SacLoss fused_sac_loss(const SacHeads&, const EpisodeBatch&, const Tensor&, double, std::int64_t) {
   not_built("a loss");
 }
+Support supports_fused_ppo_loss(torch::Device, torch::ScalarType, std::int64_t) { return no_support(); }
+PpoLoss fused_ppo_loss(const PpoHeads&, const EpisodeBatch&, const PpoScales&, const PpoWeights&, std::int64_t) {
+  not_built("a loss");
+}
+Tensor advantages_on_gpu(const EpisodeBatch&, const Tensor&, double, double) { not_built("advantages"); }
 Support supports_fused_lists(const Tensor&) { return no_support(); }
 Tensor fused_list_norms(const std::vector<Tensor>&) { not_built("norms"); }
 WatchedUpdate fused_watch_update(const Tensor&, const Tensor&, const Tensor&) { not_built("a watch"); }

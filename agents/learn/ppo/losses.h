@@ -55,6 +55,11 @@ struct PpoLoss {
 PpoLoss plain_ppo_loss(const PpoHeads& heads, const EpisodeBatch& batch, const PpoScales& scales,
                        const PpoWeights& weights, std::int64_t num_actions);
 
+// The same, with `use_kernels` in float32 in one pass over the rows where there is one: cpu_ppo_loss(),
+// fused_ppo_loss().
+PpoLoss ppo_loss(const PpoHeads& heads, const EpisodeBatch& batch, const PpoScales& scales, const PpoWeights& weights,
+                 std::int64_t num_actions, bool use_kernels);
+
 // Generalised advantage estimation (Schulman et al. 2016, equation 16) of the batch's episodes, float32 [B, T], 0 in
 // the padding: with delta_t = r_t + gamma V(h_{t+1}) - V(h_t), where V of the row after a termination counts 0 and of
 // one after a truncation what it is,

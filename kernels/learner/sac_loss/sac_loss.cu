@@ -1,48 +1,22 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/common/tensor_core.cuh"
+#include "kernels/learner/row_losses.cuh"
 #include "kernels/learner/sac_loss/row.h"
 #include "kernels/learner/sac_loss/sac_loss.h"
 
 namespace engram {
 namespace {
 
-constexpr int kThreads = 256;
-
-std::int64_t blocks_of(const SacLossInput& input) {
-  return (std::int64_t{input.batch} * (input.time + 1) + kThreads - 1) / kThreads;
-}
-
-// The sum over a block's threads, in thread 0, in a fixed order.
-__device__ float block_sum(float x, float* shared) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_down_sync(0xffffffffu, x, distance);
-  __syncthreads();
-  if (lane_id() == 0) shared[threadIdx.x / 32] = x;
-  __syncthreads();
-  float total = 0;
-  if (threadIdx.x == 0)
-    for (int i = 0; i < kThreads / 32; ++i) total += shared[i];
-  return total;
-}
+using row_losses::kThreads;
 
 // One thread for each row.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(SacLossInput input, SacLossOutput output, float* __restrict__ block_sums) {
   __shared__ float shared[kThreads / 32];
-  __shared__ float inverse_steps;
-  std::int64_t all_steps = 0;
-  for (int b = threadIdx.x; b < input.batch; b += kThreads) all_steps += input.steps_B[b];
-  const float steps = block_sum(static_cast<float>(all_steps), shared);
-  if (threadIdx.x == 0) inverse_steps = 1.0f / steps;
-  __syncthreads();
-
-  const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const int rows = input.time + 1;
-  const bool inside = row < std::int64_t{input.batch} * rows;
-  const std::int64_t b = inside ? row / rows : 0, t = inside ? row % rows : 0;
+  const float inverse_steps = row_losses::inverse_of_all_steps(input.steps_B, input.batch, shared);
+  const auto [row, b, t, inside] = row_losses::own_row(input.batch, input.time);
   float sums[kSacLosses] = {};
   if (inside && t < input.steps_B[b]) {
     const int actions = input.actions;
@@ -86,27 +60,13 @@ __global__ void __launch_bounds__(kThreads)
       static_cast<T*>(output.q2_BTA)[row * input.stride + a] = static_cast<T>(0.0f);
     }
   }
-  for (int i = 0; i < kSacLosses; ++i) {
-    const float total = block_sum(sums[i], shared);
-    if (threadIdx.x == 0) block_sums[std::int64_t{blockIdx.x} * kSacLosses + i] = total;
-  }
-}
-
-__global__ void __launch_bounds__(kThreads)
-    losses_kernel(const float* __restrict__ block_sums, std::int64_t blocks, float* __restrict__ losses) {
-  __shared__ float shared[kThreads / 32];
-  for (int i = 0; i < kSacLosses; ++i) {
-    float sum = 0;
-    for (std::int64_t block = threadIdx.x; block < blocks; block += kThreads) sum += block_sums[block * kSacLosses + i];
-    const float total = block_sum(sum, shared);
-    if (threadIdx.x == 0) losses[i] = total;
-  }
+  row_losses::keep_block_sums(sums, block_sums, shared);
 }
 
 }  // namespace
 
 std::size_t sac_loss_scratch_bytes(const SacLossInput& input) {
-  return static_cast<std::size_t>(blocks_of(input)) * kSacLosses * sizeof(float);
+  return static_cast<std::size_t>(row_losses::blocks_of(input.batch, input.time)) * kSacLosses * sizeof(float);
 }
 
 void sac_loss(const SacLossInput& input, const SacLossOutput& output, void* scratch, cudaStream_t stream) {
@@ -115,13 +75,13 @@ void sac_loss(const SacLossInput& input, const SacLossOutput& output, void* scra
     throw std::runtime_error("sac_loss: " + std::to_string(input.batch) + " episodes of " + std::to_string(input.time) +
                              " steps, " + std::to_string(input.actions) + " actions in rows of " +
                              std::to_string(input.stride));
-  const std::int64_t blocks = blocks_of(input);
+  const std::int64_t blocks = row_losses::blocks_of(input.batch, input.time);
   auto* const block_sums = static_cast<float*>(scratch);
   dispatch_dtype(output.dtype, [&](auto element) {
     rows_kernel<decltype(element)><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(input, output, block_sums);
   });
   check_cuda(cudaGetLastError(), "sac_loss");
-  losses_kernel<<<1, kThreads, 0, stream>>>(block_sums, blocks, output.losses);
+  row_losses::losses_kernel<kSacLosses><<<1, kThreads, 0, stream>>>(block_sums, blocks, output.losses);
   check_cuda(cudaGetLastError(), "sac_loss");
 }
 

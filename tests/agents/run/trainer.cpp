@@ -14,9 +14,11 @@
 
 #include "agents/run/trained_agent.h"
 #include "storage/weights.h"
+#include "tests/agents/learn/learning_task.h"
 #include "tests/agents/run/resumed_run.h"
 
 using namespace engram;
+using engram::testing::equal;
 
 namespace {
 
@@ -54,12 +56,6 @@ struct Recording : TrainObserver {
 TrainStatus train(const Settings& settings, Recording& recording) {
   Trainer trainer(Config::from_settings(settings), torch::kCPU, 1);
   return trainer.run({&recording});
-}
-
-bool equal(const TensorMap& a, const TensorMap& b) {
-  return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&b](const auto& item) {
-           return torch::equal(item.second, b.at(item.first));
-         });
 }
 
 }  // namespace

@@ -18,6 +18,8 @@
 #include "kernels/fast_weights/delta_rule/delta_rule.h"
 #include "kernels/fast_weights/hadamard_memory/hadamard_memory.h"
 #include "kernels/fast_weights/passes/passes.h"
+#include "kernels/learner/advantages/advantages.h"
+#include "kernels/learner/ppo_loss/ppo_loss.h"
 #include "kernels/learner/sac_loss/sac_loss.h"
 #include "kernels/recurrences/linear_recurrence/linear_recurrence.h"
 #include "tests/kernels/heads/mlp_heads_case.h"
@@ -487,4 +489,20 @@ TEST_CASE("losses refuse shapes outside the contract") {
   CHECK(refused(loss));
   input.actions = 4, input.time = 0;
   CHECK(refused(loss));
+}
+
+TEST_CASE("the losses of PPO and its advantages refuse shapes outside the contract") {
+  PpoLossInput input{};
+  const auto loss = [&] { ppo_loss(input, {}, nullptr, nullptr); };
+  input.batch = input.time = 1, input.actions = 4, input.stride = 3, input.value_stride = 1;
+  CHECK_THROWS_WITH(loss(), "ppo_loss: 1 episodes of 1 steps, 4 actions in rows of 3, values in rows of 1");
+  input.stride = 300, input.actions = 257;
+  CHECK(refused(loss));
+  input.actions = 4, input.value_stride = 0;
+  CHECK(refused(loss));
+  input.value_stride = 1, input.time = 0;
+  CHECK(refused(loss));
+  AdvantageInput episodes{};
+  episodes.batch = 2;
+  CHECK_THROWS_WITH(estimate_advantages(episodes, nullptr, nullptr), "estimate_advantages: 2 episodes of 0 steps");
 }
