@@ -73,6 +73,6 @@ Support supports_fused_lists(const Tensor&) { return no_support(); }
 Tensor fused_list_norms(const std::vector<Tensor>&) { not_built("norms"); }
 WatchedUpdate fused_watch_update(const Tensor&, const Tensor&, const Tensor&) { not_built("a watch"); }
 void fused_move_towards(const std::vector<Tensor>&, const std::vector<Tensor>&, double) { not_built("targets"); }
-void fused_adam_step(const AdamLists&, double, double, const Tensor&, const Tensor&) { not_built("Adam"); }
+void fused_adam_step(const AdamLists&, const Tensor&, double, const Tensor&, const Tensor&) { not_built("Adam"); }
 
 }  // namespace engram

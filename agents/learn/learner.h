@@ -59,6 +59,11 @@ class Learner {
   // The algorithm's, then gradient_norm, before clipping.
   std::vector<std::string> scalar_names() const;
 
+  // Of the weights that are trained, or of their adapters, from the next update on; before it is first set it is the
+  // options'. Optimisers of an algorithm's own, such as that of a temperature, keep theirs. Recorded updates take it as
+  // well, and nothing waits for the device. No part of the state: whoever changes it sets it anew after a restore.
+  void set_learning_rate(double learning_rate) { optimizer_.set_learning_rate(learning_rate); }
+
   // From now on no update is recorded or replayed; recorded updates are measured against such ones.
   void launch_every_update() {
     step_.launch_every_step();

@@ -11,12 +11,15 @@
 namespace engram {
 
 Adam::Adam(std::vector<torch::Tensor> parameters, double learning_rate, double weight_decay)
-    : learning_rate_(learning_rate), weight_decay_(weight_decay), parameters_(std::move(parameters)) {
+    : weight_decay_(weight_decay), parameters_(std::move(parameters)) {
   for (const torch::Tensor& parameter : parameters_) {
     mean_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
     mean_square_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
   }
-  step_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(parameters_.at(0).device()));
+  const torch::Device device = parameters_.at(0).device();
+  step_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(device));
+  learning_rate_ =
+      torch::full({}, learning_rate, torch::dtype(device.is_cpu() ? torch::kFloat64 : torch::kFloat32).device(device));
 }
 
 std::vector<torch::Tensor> Adam::gradients() const {
@@ -47,6 +50,11 @@ void Adam::step(const torch::Tensor& skip) {
                        /*beta1=*/0.9, /*beta2=*/0.999, weight_decay_, /*eps=*/1e-8, /*amsgrad=*/false,
                        /*maximize=*/false, /*grad_scale=*/{},
                        skip.defined() ? std::optional<torch::Tensor>(skip) : std::nullopt);
+}
+
+void Adam::set_learning_rate(double learning_rate) {
+  const torch::NoGradGuard no_grad;
+  learning_rate_.fill_(learning_rate);
 }
 
 void Adam::visit_state(StateArchive& archive) {

@@ -13,7 +13,7 @@ namespace engram {
 class Adam {
  public:
   // beta 0.9 and 0.999, epsilon 1e-8. weight_decay: decoupled (Loshchilov and Hutter 2019), p <- (1 - rate decay) p
-  // before each step.
+  // before each step. learning_rate: the first one.
   Adam(std::vector<torch::Tensor> parameters, double learning_rate, double weight_decay = 0);
 
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
@@ -22,13 +22,18 @@ class Adam {
   void zero_gradients();
   // `skip`: a float32 scalar on the parameters' device; where it is 1, nothing happens. Undefined: never skipped.
   void step(const torch::Tensor& skip = {});
+  // Of the steps from now on, 0 or more; those that are recorded in a CUDA graph take it as well, because they read it
+  // from the device. Does not wait for the device.
+  void set_learning_rate(double learning_rate);
 
+  // The learning rate is no part of it: whoever changes it sets it anew.
   void visit_state(StateArchive& archive);
 
  private:
-  double learning_rate_, weight_decay_;
+  double weight_decay_;
   std::vector<torch::Tensor> parameters_, mean_, mean_square_;
-  torch::Tensor step_;  // float32 []: number of steps taken
+  torch::Tensor step_;           // float32 []: number of steps taken
+  torch::Tensor learning_rate_;  // []: float32 on a GPU; float64 on the CPU, where a step computes with it in float64
 };
 
 }  // namespace engram

@@ -55,7 +55,7 @@ void fused_move_towards(const std::vector<Tensor>& x, const std::vector<Tensor>&
   move_towards(pairs, static_cast<float>(rate), current_stream());
 }
 
-void fused_adam_step(const AdamLists& lists, double learning_rate, double weight_decay, const Tensor& step,
+void fused_adam_step(const AdamLists& lists, const Tensor& learning_rate, double weight_decay, const Tensor& step,
                      const Tensor& skip) {
   std::vector<AdamTensor> tensors;
   std::vector<Tensor> contiguous;
@@ -68,7 +68,7 @@ void fused_adam_step(const AdamLists& lists, double learning_rate, double weight
                        .mean_square = lists.mean_squares[i].data_ptr<float>(),
                        .size = lists.parameters[i].numel()});
   }
-  adam_step(tensors, static_cast<float>(learning_rate), static_cast<float>(weight_decay), step.data_ptr<float>(),
+  adam_step(tensors, learning_rate.data_ptr<float>(), static_cast<float>(weight_decay), step.data_ptr<float>(),
             skip.defined() ? skip.data_ptr<float>() : nullptr, current_stream());
 }
 

@@ -23,9 +23,9 @@ void fused_move_towards(const std::vector<torch::Tensor>& x, const std::vector<t
 struct AdamLists {
   const std::vector<torch::Tensor>&parameters, &gradients, &means, &mean_squares;
 };
-// step: float32 [], the steps so far, of which this one is counted. skip: float32 [], 1 where nothing may happen;
-// undefined: never.
-void fused_adam_step(const AdamLists& lists, double learning_rate, double weight_decay, const torch::Tensor& step,
-                     const torch::Tensor& skip);
+// learning_rate: float32 []. step: float32 [], the steps so far, of which this one is counted. skip: float32 [], 1
+// where nothing may happen; undefined: never. All on the parameters' device.
+void fused_adam_step(const AdamLists& lists, const torch::Tensor& learning_rate, double weight_decay,
+                     const torch::Tensor& step, const torch::Tensor& skip);
 
 }  // namespace engram

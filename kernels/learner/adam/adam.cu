@@ -27,8 +27,9 @@ __global__ void count_kernel(float* step, const float* skip) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    adam_kernel(Launch launch, float learning_rate, float weight_decay, const float* step, const float* skip) {
+    adam_kernel(Launch launch, const float* rate_now, float weight_decay, const float* step, const float* skip) {
   if (skip != nullptr && *skip != 0) return;
+  const float learning_rate = *rate_now;
   __shared__ float rate, inverse_correction;
   if (threadIdx.x == 0) {
     const double t = *step;
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, float weight_decay, float* step,
+void adam_step(const std::vector<AdamTensor>& tensors, const float* learning_rate, float weight_decay, float* step,
                const float* skip, cudaStream_t stream) {
   count_kernel<<<1, 1, 0, stream>>>(step, skip);
   check_cuda(cudaGetLastError(), "adam_step");

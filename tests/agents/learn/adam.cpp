@@ -15,6 +15,11 @@ TEST_CASE("Adam takes the steps of torch::optim::AdamW") {
   }
 }
 
+TEST_CASE("Adam takes the learning rate that it is given before each step") {
+  testing::check_changed_rate(torch::kFloat64);
+  testing::check_changed_rate(torch::kFloat32);
+}
+
 TEST_CASE("Adam refuses a parameter without gradient") {
   Adam optimizer({torch::zeros({2}, torch::requires_grad())}, 1e-3);
   CHECK_THROWS_AS(optimizer.step(), std::logic_error);

@@ -146,6 +146,29 @@ TEST_CASE("a recorded update computes what one launched step by step computes, b
       }
 }
 
+TEST_CASE("a recorded update takes the learning rate that is set after its recording, bit for bit as a launched one") {
+  if (skip_without_gpu()) return;
+  const Config config = config_of("gru", "float32");
+  const auto recorded = make_network(config, task(), torch::kCUDA),
+             launched = make_network(config, task(), torch::kCUDA);
+  recorded->train(), launched->train();
+  SacOptions options;
+  options.target_rate = 0;
+  Learner replaying(learner_config(options), recorded), launching(learner_config(options), launched);
+  launching.launch_every_update();
+  Batches batches(torch::kCUDA);
+  for (int update = 0; update < 12; ++update) {
+    CAPTURE(update);
+    for (Learner* learner : {&replaying, &launching}) learner->set_learning_rate(1e-3 / (update + 1));
+    const EpisodeBatch batch = batches.next();
+    replaying.update(batch), launching.update(batch);
+    CHECK(same_weights(*recorded, *launched));
+  }
+  replaying.set_learning_rate(0);
+  replaying.update(batches.next());
+  CHECK(same_weights(*recorded, *launched));
+}
+
 TEST_CASE("a recorded update of DQN is the launched one, bit for bit, and its losses are those of the CPU") {
   if (skip_without_gpu()) return;
   for (const std::string backbone : {"hqlt", "deltanet"}) {

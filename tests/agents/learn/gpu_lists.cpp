@@ -17,6 +17,11 @@ TEST_CASE("Adam takes the steps of torch::optim::Adam on a GPU") {
   for (const double weight_decay : {0.0, 0.1, 5.0}) check_adam(kGpu, weight_decay);
 }
 
+TEST_CASE("Adam on a GPU takes the learning rate that it is given before each step") {
+  if (skip_without_gpu()) return;
+  check_changed_rate(kGpu);
+}
+
 TEST_CASE("norms, watch and moving lists on a GPU") {
   if (skip_without_gpu()) return;
   check_parameter_lists(kGpu);

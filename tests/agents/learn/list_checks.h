@@ -42,6 +42,42 @@ inline void check_adam(const torch::TensorOptions& kind, double weight_decay) {
     CHECK(torch::allclose(ours[i], theirs[i], 0, kind.dtype() == torch::kFloat64 ? 1e-14 : 1e-6));
 }
 
+// A learning rate that changes before each step, beside the definition (kernels/learner/adam) in float64. One of the
+// steps is skipped, and at a rate of 0 weights stay.
+inline void check_changed_rate(const torch::TensorOptions& kind) {
+  torch::manual_seed(1);
+  CAPTURE(kind.device().str());
+  constexpr double kDecay = 0.1;
+  std::vector<torch::Tensor> parameters, expected, means, squares;
+  for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{{7, 3}, {}, {61, 100}}) {
+    parameters.push_back(torch::randn(shape, kind).requires_grad_());
+    expected.push_back(parameters.back().detach().to(torch::kCPU, torch::kFloat64));
+    means.push_back(torch::zeros_like(expected.back()));
+    squares.push_back(torch::zeros_like(expected.back()));
+  }
+  Adam optimizer(parameters, /*learning_rate=*/0.5, kDecay);
+  int taken = 0;
+  for (const double rate : {3e-3, 2e-3, 0.0, 1e-4, 2.5e-2}) {
+    optimizer.set_learning_rate(rate);
+    const bool skipped = rate == 2e-3;
+    if (!skipped) ++taken;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const torch::Tensor gradient = torch::randn(parameters[i].sizes(), kind);
+      parameters[i].mutable_grad() = gradient;
+      if (skipped) continue;
+      const torch::Tensor g = gradient.to(torch::kCPU, torch::kFloat64);
+      means[i] = 0.9 * means[i] + 0.1 * g;
+      squares[i] = 0.999 * squares[i] + 0.001 * g.square();
+      expected[i] = (1 - rate * kDecay) * expected[i] - rate / (1 - std::pow(0.9, taken)) * means[i] /
+                                                            ((squares[i] / (1 - std::pow(0.999, taken))).sqrt() + 1e-8);
+    }
+    optimizer.step(torch::full({}, skipped ? 1.0 : 0.0, kind.dtype(torch::kFloat32)));
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    CHECK(torch::allclose(parameters[i].detach().to(torch::kCPU, torch::kFloat64), expected[i], 0,
+                          kind.dtype() == torch::kFloat64 ? 1e-14 : 1e-6));
+}
+
 // Norms of a list, the watch over an update, and a list that moves towards another, beside LibTorch's operations.
 inline void check_parameter_lists(const torch::TensorOptions& kind) {
   torch::manual_seed(1);

@@ -319,6 +319,25 @@ TEST_CASE("an update is one Adam step of all weights and one step of the targets
   CHECK_THROWS_AS(learner.update(random_batch(task, 0)), std::logic_error);
 }
 
+TEST_CASE("a learner trains at the rate that it is given last") {
+  const TaskInfo task = vector_task(4, 3, 7);
+  const auto network = scattered_network("gru", task), expected = scattered_network("gru", task);
+  SacOptions options;
+  options.learning_rate = 1e-2;
+  Learner other(learner_config(options), expected);
+  options.learning_rate = 0.5;
+  Learner learner(learner_config(options), network);
+  learner.set_learning_rate(1e-2);
+  for (std::uint32_t step = 0; step < 2; ++step)
+    learner.update(random_batch(task, step)), other.update(random_batch(task, step));
+  const auto ours = network->parameters(), theirs = expected->parameters();
+  for (std::size_t i = 0; i < ours.size(); ++i) CHECK(torch::equal(ours[i], theirs[i]));
+  learner.set_learning_rate(0);
+  learner.update(random_batch(task, 2));
+  const auto trained = network->trainable_parameters(), before = expected->trainable_parameters();
+  for (std::size_t i = 0; i < trained.size(); ++i) CHECK(torch::equal(trained[i], before[i]));
+}
+
 TEST_CASE("a Performer's random directions are kept with the weights, loaded with them and never trained") {
   const TaskInfo task = vector_task(4, 3, 7);
   const auto network = scattered_network("performer", task);
