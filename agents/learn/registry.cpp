@@ -1,6 +1,7 @@
 #include "agents/learn/registry.h"
 
 #include "agents/learn/dqn/dqn.h"
+#include "agents/learn/ppo/ppo.h"
 #include "agents/learn/sac/sac.h"
 #include "base/named_registry.h"
 #include "base/type_list.h"
@@ -9,7 +10,7 @@ namespace engram {
 namespace {
 
 // To add one: write its options and its algorithm in a folder of its own, and add the options here.
-using AllLearners = TypeList<SacOptions, DqnOptions>;
+using AllLearners = TypeList<SacOptions, PpoOptions, DqnOptions>;
 
 using Learners = NamedRegistry<NamedEntry<AnyLearnerOptions>>;
 

@@ -7,6 +7,7 @@
 
 #include "agents/act/action_rule.h"
 #include "agents/learn/losses.h"
+#include "agents/learn/ppo/fused_loss.h"
 
 namespace engram {
 namespace {
@@ -78,10 +79,11 @@ Ppo::Ppo(const PpoOptions& options, const AgentNetwork& network) : options_(opti
 
 std::vector<std::string> Ppo::scalar_names() const { return names_of<PpoScalars>(); }
 
-PpoScales Ppo::scales_of(const EpisodeBatch& batch, const SumOverRanks& sum) const {
+PpoScales Ppo::scales_of(const EpisodeBatch& batch, const SumOverRanks& sum, torch::ScalarType dtype) const {
   const torch::NoGradGuard no_grad;
+  const Tensor kl_weight = kl_weight_.to(dtype);
   if (options_.advantage_scale == AdvantageScale::kOff)
-    return {torch::zeros_like(kl_weight_), torch::ones_like(kl_weight_), kl_weight_};
+    return {torch::zeros_like(kl_weight), torch::ones_like(kl_weight), kl_weight};
   Tensor moments = moments_;
   if (options_.advantage_scale == AdvantageScale::kMinibatch) {
     moments = moments_of(batch.advantage_BT, batch.mask_BT);
@@ -89,15 +91,15 @@ PpoScales Ppo::scales_of(const EpisodeBatch& batch, const SumOverRanks& sum) con
   }
   const Tensor means = moments / moments[0];
   const Tensor deviation = (means[2] - means[1].square()).clamp_min(0).sqrt() + kLeastDeviation;
-  return {means[1].to(torch::kFloat32), deviation.to(torch::kFloat32), kl_weight_};
+  return {means[1].to(dtype), deviation.to(dtype), kl_weight};
 }
 
 Loss Ppo::loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks& sum) {
   const PpoHeads heads = PpoHeads::of(network.heads(features_of(network, batch)));
   const PpoWeights weights{options_.clip, options_.value_clip, options_.value_error_bound, options_.value_weight,
                            options_.entropy_weight};
-  const PpoLoss loss =
-      ppo_loss(heads, batch, scales_of(batch, sum), weights, network.num_actions(), network.uses_kernels());
+  const PpoLoss loss = ppo_loss(heads, batch, scales_of(batch, sum, heads.logits.scalar_type()), weights,
+                                network.num_actions(), network.uses_kernels());
   const PpoScalars scalars{loss.actor,   loss.critic, loss.entropy,      loss.kl,
                            loss.clipped, loss.value,  kl_weight_.clone()};
   return {.total = loss.total,

@@ -37,7 +37,8 @@ class Ppo final : public Algorithm, public OnPolicy {
   void begin_pass() override;
 
  private:
-  PpoScales scales_of(const EpisodeBatch& batch, const SumOverRanks& sum) const;
+  // In `dtype`.
+  PpoScales scales_of(const EpisodeBatch& batch, const SumOverRanks& sum, torch::ScalarType dtype) const;
 
   const PpoOptions options_;
   // On the device; float32 [].

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "agents/play/episode.h"
 #include "agents/play/episode_store.h"
@@ -49,14 +50,9 @@ inline std::string difference(const EpisodeBatch& actual, const EpisodeBatch& ex
 }
 
 inline EpisodeBatch to_device(const EpisodeBatch& batch, torch::Device device) {
-  return {batch.observation.to(device),
-          batch.previous_action_BT1.to(device),
-          batch.previous_reward_BT1.to(device),
-          batch.action_BT.to(device),
-          batch.reward_BT.to(device),
-          batch.terminated_BT.to(device),
-          batch.steps_B.to(device),
-          batch.mask_BT.to(device)};
+  std::vector<torch::Tensor> moved;
+  for (const torch::Tensor& tensor : batch.tensors()) moved.push_back(tensor.to(device));
+  return EpisodeBatch::of(moved);
 }
 
 }  // namespace engram

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,11 +43,22 @@ class LearningTask {
       : task_(vector_task(4, 3, 9)),
         backbone_(small_backbone(backbone, 8)),
         type_(type),
-        store_({}, task_, 200, torch::kCPU) {
+        store_(EpisodeStore::of_iterations(task_, 200, torch::kCPU)) {
     Rng rng(1, Purpose::kTest, 0, 0);
-    for (int i = 0; i < 7; ++i)
-      store_.add(random_episode(task_, 1 + static_cast<int>(rng.below(9)),
-                                i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
+    for (int i = 0; i < 7; ++i) {
+      Episode episode = random_episode(task_, 1 + static_cast<int>(rng.below(9)),
+                                       i % 2 == 0 ? End::kTerminated : End::kTruncated, rng);
+      for (std::int64_t t = 0; t < episode.steps(); ++t) episode.log_probs.push_back(-0.5f - rng.uniform());
+      store_.add(episode);
+    }
+    // What a learner on policy would have made of them; others do not look at it.
+    const auto numbers = [&](float scale) {
+      const torch::Tensor drawn = torch::empty({7, task_.max_episode_steps});
+      for (float& number : std::span(drawn.data_ptr<float>(), static_cast<std::size_t>(drawn.numel())))
+        number = scale * (rng.uniform() - 0.5f);
+      return drawn;
+    };
+    store_.judge({0, 1, 2, 3, 4, 5, 6}, numbers(1), numbers(4));
   }
 
   // Draws from LibTorch's generator, which is the program's.

@@ -113,7 +113,7 @@ TEST_CASE("what is kept out of the rings is what the CPU keeps, again and again 
       REQUIRE(stores.device.steps() == stores.host.steps());
       REQUIRE(stores.next_difference(task.num_actions()) == "");
     }
-    CHECK(device->recording().running() == host->recording().running());
+    CHECK((device->recording().running() == host->recording().running()));
     // The oldest and the newest one, too.
     const std::vector<std::int64_t> ends{0, stores.host.episodes() - 1};
     CHECK(difference(stores.device.gather(ends), stores.host.gather(ends), task.num_actions()) == "");

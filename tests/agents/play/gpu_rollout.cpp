@@ -326,7 +326,7 @@ TEST_CASE("captured play takes the actions of steps launched one by one, dropout
         REQUIRE(played.episodes.size() == episodes.size());
         captured->run([&] { kept.add(captured->recording(), played.episodes); });
         expected.add(environments->recording(), episodes);
-        CHECK(captured->recording().running() == environments->recording().running());
+        CHECK((captured->recording().running() == environments->recording().running()));
         CHECK(torch::equal(captured->policy().probabilities_NA(), policy->probabilities_NA()));
       }
       REQUIRE(kept.episodes() == expected.episodes());

@@ -177,7 +177,7 @@ TEST_CASE("a rollout restored between any two steps goes on as the one that was 
       restored.visit_state(saved);
       saved.check_all_restored();
       CHECK(std::ranges::equal(restored.recording().steps_N(), rollout.recording().steps_N()));
-      CHECK(restored.recording().running() == rollout.recording().running());
+      CHECK((restored.recording().running() == rollout.recording().running()));
       EpisodesOf expected, found;
       for (int step = 0; step < 40; ++step) {
         keep(expected, rollout, rollout.play(ActionChoice::kSample));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agents/learn/dqn/dqn.h"
+#include "agents/learn/ppo/ppo.h"
 #include "agents/learn/registry.h"
 #include "agents/learn/sac/sac.h"
 #include "agents/play/evaluator.h"
@@ -128,6 +129,7 @@ std::map<std::int64_t, std::set<std::uint32_t>> kept_episodes(const SafetensorsF
 TEST_CASE("an update of several ranks is that of one on all of their episodes") {
   for (const LearnerConfig& learner :
        {learner_config(SacOptions{.temperature = Temperature::kLearnt, .clip_gradient_norm = 0.5}),
+        learner_config(PpoOptions{.kl_weight = 0.1, .clip_gradient_norm = 0.5}),
         learner_config(DqnOptions{.clip_gradient_norm = 0.5})}) {
     CAPTURE(learner.name());
     const std::vector<Learnt> alone = learn_together(1, learner);
