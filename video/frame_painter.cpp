@@ -140,6 +140,11 @@ Box FramePainter::probability_track(int row) const {
           scale_ * kTrackWidth, row_height - scale_ * 12};
 }
 
+Box FramePainter::state_value() const {
+  const int x = probability_track(0).right() + scale_ * 8;
+  return {x, actions_.y, actions_.right() - x, scale_ * (kLabelHeight - 8)};
+}
+
 void FramePainter::paint_header(RgbImage& image, const FrameContents& contents) const {
   const TextStyle title{scale_ * 15, palette::kText, true};
   const std::string episode =
@@ -215,6 +220,9 @@ void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents)
   if (has_q_values) {
     draw_text(image, "Q", {q_column.x, label_line.y, q_column.width, label_line.height}, muted, Align::kRight);
   }
+  if (decision.state_value)
+    draw_text(image, "V " + fixed_number_text(*decision.state_value, 2), state_value(), {scale_ * 10, palette::kText},
+              Align::kRight);
   for (int row = 0; const int action : shown) {
     const auto index = static_cast<std::size_t>(action);
     const Box track = probability_track(row++);

@@ -20,9 +20,10 @@ namespace engram {
 // What the agent does at one step.
 struct Decision {
   int action = 0;
-  std::vector<float> probabilities;      // one for each action; empty: not known
-  std::vector<float> q_values;           // one for each action; empty: not known
-  std::vector<MemoryStrip> memory = {};  // over the whole episode, of which the steps up to this one are shown
+  std::vector<float> probabilities;       // one for each action; empty: not known
+  std::vector<float> q_values;            // one for each action; empty: not known
+  std::optional<float> state_value = {};  // of o_t and what it remembers, whatever the action; none: not known
+  std::vector<MemoryStrip> memory = {};   // over the whole episode, of which the steps up to this one are shown
 };
 
 struct EpisodeOutcome {
@@ -71,6 +72,7 @@ class FramePainter {
   Box cue_square() const;  // of the cue's colour
   const MemoryPanel& memory() const { return memory_; }
   Box probability_track(int row) const;   // of the full width at probability 1; row i is action i where all have one
+  Box state_value() const;                // above the rows of the actions, in none: it is no action's
   Box footer() const { return footer_; }  // the banner at the end, the progress bar before
 
  private:

@@ -21,8 +21,11 @@ class ActionRule {
   // the most probable one, sampled actions are drawn from them. Nothing waits for the device; what is not finite in the
   // network's numbers is not finite here.
   virtual torch::Tensor logits(AgentNetwork& network, const torch::Tensor& features_ND) const = 0;
-  // What the agent expects of each action, for people: [N, D] -> [N, A].
+  // What the agent expects, for people: [N, D] -> Q(h, a) of each action, [N, A], or V(h) of the state alone, of what
+  // follows by its own policy, [N, 1].
   virtual torch::Tensor values(AgentNetwork& network, const torch::Tensor& features_ND) const = 0;
+  // Which of the two; the same for all networks.
+  virtual bool values_are_of_actions() const { return true; }
 
   // Whether logits() are the outputs of the head `actor` as they are, which one kernel knows (one_kernel_policy.h).
   virtual Support draws_from_actor() const { return {}; }

@@ -135,7 +135,7 @@ void AgentNetwork::update_targets(double tau) {
     for (const torch::Tensor& parameter : head->parameters()) targets.push_back(parameter);
     for (const torch::Tensor& parameter : find_head(spec.follows).head->parameters()) followed.push_back(parameter);
   }
-  move_towards(targets, followed, tau);
+  if (!targets.empty()) move_towards(targets, followed, tau);  // a learner may have none
 }
 
 std::vector<torch::Tensor> AgentNetwork::trainable_parameters() const {

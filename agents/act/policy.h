@@ -84,7 +84,7 @@ class NetworkPolicy final : public Policy {
   struct Step {
     torch::Tensor features_ND;       // backbone output h_t
     torch::Tensor probabilities_NA;  // that actions are sampled by
-    torch::Tensor q_NA;              // what the agent expects of each action (ActionRule::values())
+    torch::Tensor value_NK;          // ActionRule::values(): K is A, or 1
   };
 
   // The rows are on `rows_device`, the CPU or the network's own.
@@ -97,6 +97,8 @@ class NetworkPolicy final : public Policy {
   void act_and_view(const ActingRows& rows, ActionChoice choice, MemoryView& view) { take_step(rows, choice, &view); }
   // Waits for the device.
   Step last_step();
+  // ActionRule::values_are_of_actions(), of value_NK.
+  bool values_are_of_actions() const { return rule_->values_are_of_actions(); }
 
   std::string description() const override;
 

@@ -35,6 +35,8 @@ class ShownPolicy {
   Step follow(const std::vector<std::int32_t>& action_N);
   // act(), and `view` gets what the backbone, which must show its memory, read from it.
   Step act_and_view(ActionChoice choice, MemoryView& view);
+  // ActionRule::values_are_of_actions(), of a step's value_NK.
+  bool values_are_of_actions() const { return policy_.values_are_of_actions(); }
 
  private:
   Step shown();

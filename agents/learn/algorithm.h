@@ -70,7 +70,7 @@ struct StepFigures {
   torch::Tensor
       squared_error_BT;      // of what the learner has for the value of (h_t, a_t) from its target, as it learns it
   torch::Tensor entropy_BT;  // of the distribution that actions are sampled from, nats
-  torch::Tensor value_BT;    // of (h_t, a_t)
+  torch::Tensor value_BT;    // Q(h_t, a_t), or V(h_t): ActionRule::values_are_of_actions()
 };
 
 // A discount, a temperature.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "agents/act/action_rule.h"
 #include "agents/learn/losses.h"
 #include "agents/study/statistics.h"
 
@@ -95,21 +96,21 @@ Computed compute(AgentNetwork& network, Algorithm& algorithm, const EpisodeBatch
 // Sums over steps, by phase.
 struct PhaseSums {
   std::int64_t steps = 0;
-  double squared_error = 0, entropy = 0, absolute_q = 0;
+  double squared_error = 0, entropy = 0, absolute_value = 0;
 };
 
 // The steps of episode `b` of a batch.
 void add_steps(std::vector<PhaseSums>& sums, const EpisodeFacts& facts, const Computed& computed, std::int64_t b) {
   const auto error = computed.figures.squared_error_BT.accessor<double, 2>(),
              entropy = computed.figures.entropy_BT.accessor<double, 2>(),
-             q = computed.figures.value_BT.accessor<double, 2>();
+             value = computed.figures.value_BT.accessor<double, 2>();
   for (std::size_t t = 0; t < facts.phase_T.size(); ++t) {
     const auto row = static_cast<std::int64_t>(t);
     PhaseSums& sum = sums[static_cast<std::size_t>(facts.phase_T[t])];
     ++sum.steps;
     sum.squared_error += error[b][row];
     sum.entropy += entropy[b][row];
-    sum.absolute_q += std::abs(q[b][row]);
+    sum.absolute_value += std::abs(value[b][row]);
   }
 }
 
@@ -125,7 +126,7 @@ std::vector<PhaseFigures> figures_of(const std::vector<PhaseSums>& sums, const s
                        .squared_error = sum.squared_error / steps,
                        .error_share = total > 0 ? sum.squared_error / total : 0,
                        .entropy = sum.entropy / steps,
-                       .absolute_q = sum.absolute_q / steps});
+                       .absolute_value = sum.absolute_value / steps});
   }
   return figures;
 }
@@ -222,6 +223,8 @@ Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorith
 
   Diagnosis diagnosis;
   diagnosis.episodes = episodes.size();
+  diagnosis.values_are_of_actions =
+      network.make_action_rule(network.parameters().front().device())->values_are_of_actions();
   std::vector<PhaseSums> sums(replay.phases.texts().size());
   std::vector<double> right, wrong;
   for (std::int64_t first = 0; first < episodes.size(); first += kEpisodesAtOnce) {
@@ -230,14 +233,14 @@ Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorith
     const Computed computed = compute(network, algorithm, episodes.store->gather(indices));
     if (!computed.figures.squared_error_BT.masked_select(computed.mask_BT).isfinite().all().item<bool>())
       throw std::runtime_error("the critics' values are not finite: training has diverged");
-    const auto q = computed.figures.value_BT.accessor<double, 2>();
+    const auto value = computed.figures.value_BT.accessor<double, 2>();
     for (const std::int64_t index : indices) {
       const auto e = static_cast<std::size_t>(index);
       const EpisodeFacts& facts = facts_E[e];
       const std::int64_t b = index - first;
       add_steps(sums, facts, computed, b);
       if (facts.success) ++diagnosis.solved;
-      if (facts.deciding) (facts.success ? right : wrong).push_back(q[b][*facts.deciding]);
+      if (facts.deciding) (facts.success ? right : wrong).push_back(value[b][*facts.deciding]);
       for (Moment& moment : moments) {
         if (!moment.row_E[e]) continue;
         moment.features.push_back(computed.features_BTD[b][*moment.row_E[e]].clone());
@@ -251,7 +254,7 @@ Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorith
   Diagnosis::Decisions& decisions = diagnosis.decisions.emplace();
   decisions.right = static_cast<std::int64_t>(right.size());
   decisions.wrong = static_cast<std::int64_t>(wrong.size());
-  if (!right.empty() && !wrong.empty()) decisions.q_auc = area_under_curve(right, wrong);
+  if (!right.empty() && !wrong.empty()) decisions.value_auc = area_under_curve(right, wrong);
   if (phase_of_decisions) decisions.phase = replay.phases.texts()[static_cast<std::size_t>(*phase_of_decisions)];
   return diagnosis;
 }

@@ -24,10 +24,10 @@ namespace engram {
 struct PhaseFigures {
   std::string phase;
   std::int64_t steps = 0;
-  double squared_error = 0;  // mean over the steps of StepFigures: the critic loss
-  double error_share = 0;    // of the sum of squared errors over all phases; 0 where there is no error
-  double entropy = 0;        // of the policy, nats; mean
-  double absolute_q = 0;     // |Q(h_t, a_t)|; mean
+  double squared_error = 0;   // mean over the steps of StepFigures: the critic loss
+  double error_share = 0;     // of the sum of squared errors over all phases; 0 where there is no error
+  double entropy = 0;         // of the policy, nats; mean
+  double absolute_value = 0;  // of StepFigures, such as |Q(h_t, a_t)|; mean
 };
 
 // The cue read from features h_t at one moment of every episode that has it.
@@ -43,13 +43,14 @@ struct Diagnosis {
   // Of a task that says what its decision is. The deciding step is the one that takes it.
   struct Decisions {
     std::int64_t right = 0, wrong = 0;
-    // How well Q(h_t, a_t) at the deciding step tells right from wrong (area_under_curve()); none unless both
-    // are there.
-    std::optional<double> q_auc;
+    // How well the value at the deciding step, Q(h_t, a_t) or V(h_t), tells right from wrong (area_under_curve()); none
+    // unless both are there.
+    std::optional<double> value_auc;
     std::string phase;  // in which most of them are taken; empty where there are none
   };
 
   std::int64_t episodes = 0, solved = 0;
+  bool values_are_of_actions = true;  // ActionRule: all values are Q(h_t, a_t), or V(h_t)
   std::optional<Decisions> decisions;
   std::vector<PhaseFigures> phases;  // in the order in which they are first met
   // At lags 0, 1, 4, 16 and so on, by powers of 4, then where the decision's phase begins. Empty where the task has no

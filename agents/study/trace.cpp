@@ -25,7 +25,7 @@ torch::Tensor observation_tensor(const VecEnv& environments, std::size_t row) {
 struct TracedEpisode {
   std::vector<std::int32_t> action_T;  // as it was played
   EpisodeResult result;
-  std::vector<torch::Tensor> observations = {}, features = {}, probabilities = {}, q_values = {};
+  std::vector<torch::Tensor> observations = {}, features = {}, probabilities = {}, values = {};
   std::vector<float> rewards = {};
   torch::Tensor final_observation = {};
   End end = End::kNone;
@@ -59,7 +59,7 @@ void play_again(VecEnv& environments, ShownPolicy& policy, std::uint32_t first_e
       episode->observations.push_back(observation_tensor(environments, row));
       episode->features.push_back(of_row(step.features_ND));
       episode->probabilities.push_back(of_row(step.probabilities_NA));
-      episode->q_values.push_back(of_row(step.q_NA));
+      episode->values.push_back(of_row(step.value_NK));
     }
     environments.step(action_N);
     for (std::size_t row = 0; row < size; ++row) {
@@ -80,8 +80,8 @@ void play_again(VecEnv& environments, ShownPolicy& policy, std::uint32_t first_e
   }
 }
 
-TensorMap tensors_of(const Traced& traced_N, int episodes) {
-  std::vector<torch::Tensor> observations, features, probabilities, q_values, final_observations;
+TensorMap tensors_of(const Traced& traced_N, int episodes, bool values_are_of_actions) {
+  std::vector<torch::Tensor> observations, features, probabilities, values, final_observations;
   std::vector<std::int32_t> actions;
   std::vector<float> rewards;
   std::vector<std::int64_t> starts;
@@ -94,17 +94,19 @@ TensorMap tensors_of(const Traced& traced_N, int episodes) {
     append(observations, episode.observations);
     append(features, episode.features);
     append(probabilities, episode.probabilities);
-    append(q_values, episode.q_values);
+    append(values, episode.values);
     append(actions, episode.action_T);
     append(rewards, episode.rewards);
     final_observations.push_back(episode.final_observation);
     ends.push_back(static_cast<std::uint8_t>(episode.end));
     successes.push_back(episode.result.success ? 1 : 0);
   }
+  const torch::Tensor value_MK = torch::stack(values);
   return {{"observations", torch::stack(observations)},
           {"features", torch::stack(features)},
           {"action_probabilities", torch::stack(probabilities)},
-          {"q_values", torch::stack(q_values)},
+          values_are_of_actions ? TensorMap::value_type{"q_values", value_MK}
+                                : TensorMap::value_type{"values", value_MK.squeeze(1)},
           {"actions", torch::tensor(actions, torch::kInt32)},
           {"rewards", torch::tensor(rewards, torch::kFloat32)},
           {"episode_starts", torch::tensor(starts, torch::kInt64)},
@@ -135,7 +137,7 @@ Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, 
     const ModeOfPlay mode(rollout, first_episode);  // what dropout drew then it draws again
     play_again(environments, policy, first_episode, traced_N);
   }
-  Trace trace{tensors_of(traced_N, episodes), {}};
+  Trace trace{tensors_of(traced_N, episodes, policy.values_are_of_actions()), {}};
   for (const auto& episodes_of_row : traced_N)
     for (const TracedEpisode& episode : episodes_of_row) trace.results.push_back(episode.result);
   return trace;

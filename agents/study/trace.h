@@ -4,7 +4,8 @@
 //   observations [M, ...]            o_t, in the task's own type
 //   features [M, D]                  backbone output h_t
 //   action_probabilities [M, A]      pi(a | h_t)
-//   q_values [M, A]                  min(Q1, Q2)(h_t, a)
+//   q_values [M, A]                  Q(h_t, a), with two critics the smaller; where ActionRule::values() are of actions
+//   values [M]                       V(h_t); where they are of states
 //   actions [M]                      a_t, int32
 //   rewards [M]                      r_t, what a_t earned
 // Episode e:

@@ -1,5 +1,4 @@
 // engram diagnose: why a trained agent does not solve a task that asks for memory.
-#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -11,12 +10,12 @@
 #include "agents/run/hardware.h"
 #include "agents/run/trained_agent.h"
 #include "agents/study/run_diagnosis.h"
-#include "agents/study/statistics.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/screen_table.h"
 #include "apps/cli/threads.h"
 #include "apps/look/diagnose_meaning.h"
+#include "apps/look/diagnose_report.h"
 #include "apps/look/inspect.h"
 #include "apps/look/played_weights.h"
 #include "base/error.h"
@@ -63,8 +62,10 @@ void print_diagnose_help(const OptionList& own) {
             << "\n"
             << wrapped("- how often it decides, and how often rightly;", 2) << "\n"
             << wrapped("- where in the task its critics err, by the task's phases;", 2) << "\n"
-            << wrapped("- whether its critics tell right decisions from wrong ones, on fresh and on learnt episodes;",
-                       2)
+            << wrapped(
+                   "- whether its critics tell right decisions from wrong ones, or a critic of states foresees them, "
+                   "on fresh and on learnt episodes;",
+                   2)
             << "\n"
             << wrapped("- for how many steps its memory holds the cue: how well a linear map reads it from h_t;", 2)
             << "\n"
@@ -77,129 +78,7 @@ void print_diagnose_help(const OptionList& own) {
   print_options(std::cout, own);
 }
 
-// What is looked into: episodes of one kind, or null.
-struct DiagnosedKind {
-  const char* name;
-  const Diagnosis* found;
-};
-
-std::array<DiagnosedKind, 3> all_kinds(const RunDiagnosis& findings) {
-  return {{{"greedy", &findings.greedy},
-           {"sampled", &findings.sampled},
-           {"replayed", findings.replayed ? &*findings.replayed : nullptr}}};
-}
-
 std::string shown(double value) { return formatted("%.4g", value); }
-
-std::string interval_text(std::int64_t count, std::int64_t total) {
-  const Interval interval = wilson_interval(count, total);
-  return formatted("%5.1f (%.1f .. %.1f)", 100 * interval.estimate, 100 * interval.low, 100 * interval.high);
-}
-
-void print_successes(const RunDiagnosis& findings, const Config& config) {
-  std::printf("\n%-10s %8s  %-22s  %-22s  %s\n", "", "episodes", "success, %", "decided, %", "right of these, %");
-  for (const auto& [name, looked] : all_kinds(findings)) {
-    if (looked == nullptr) {
-      std::printf("%-10s none: %s\n", name, findings.why_none_replayed.c_str());
-      continue;
-    }
-    const Diagnosis& found = *looked;
-    std::string decided = "-", right = "-";
-    if (const auto& decisions = found.decisions) {
-      const std::int64_t count = decisions->right + decisions->wrong;
-      decided = interval_text(count, found.episodes);
-      if (count > 0) right = interval_text(decisions->right, count);
-    }
-    std::printf("%-10s %8lld  %-22s  %-22s  %s\n", name, static_cast<long long>(found.episodes),
-                interval_text(found.solved, found.episodes).c_str(), decided.c_str(), right.c_str());
-  }
-  if (const auto chance = config.task.info().chance_success)
-    std::printf("%-10s %8s  %5.1f\n", "chance", "", 100 * *chance);
-}
-
-void print_decisions(const RunDiagnosis& findings) {
-  if (!findings.sampled.decisions) {
-    std::printf("\nThe task does not say what its decision is.\n");
-    return;
-  }
-  std::printf("\nQ at the deciding step: area under the curve of right against wrong decisions; chance 0.5\n");
-  for (const auto& [name, found] : all_kinds(findings)) {
-    if (found == nullptr) continue;
-    const Diagnosis::Decisions& decisions = *found->decisions;
-    const std::string auc = decisions.q_auc ? formatted("%.3f", *decisions.q_auc) : "-";
-    std::printf("%-10s %8s  %lld right, %lld wrong\n", name, auc.c_str(), static_cast<long long>(decisions.right),
-                static_cast<long long>(decisions.wrong));
-  }
-}
-
-void print_phases(const RunDiagnosis& findings) {
-  std::printf("\nCritic loss, entropy of the policy (nats) and mean |Q| by phase of the task\n");
-  for (const auto& [name, found] : all_kinds(findings)) {
-    if (found == nullptr) continue;
-    std::printf("%-10s %-16s %9s  %12s  %8s  %8s  %10s\n", name, "phase", "steps", "critic loss", "share, %", "entropy",
-                "|Q|");
-    for (const PhaseFigures& phase : found->phases)
-      std::printf("%-10s %-16s %9lld  %12.4g  %8.1f  %8.3f  %10.4g\n", "", phase.phase.c_str(),
-                  static_cast<long long>(phase.steps), phase.squared_error, 100 * phase.error_share, phase.entropy,
-                  phase.absolute_q);
-  }
-}
-
-std::string moment_text(const CueReadout& read, const Diagnosis& found) {
-  return read.lag ? std::to_string(*read.lag) : found.decisions->phase + " begins";
-}
-
-void print_cue(const RunDiagnosis& findings) {
-  std::printf("\nCue read from h_t by a linear map, %%, so many steps after it was last seen\n");
-  for (const auto& [name, found] : all_kinds(findings)) {
-    if (found == nullptr) continue;
-    if (found->cue.empty()) {
-      std::printf("%-10s none: a read-out takes %lld episodes and two different cues out of sight\n", name,
-                  static_cast<long long>(Diagnosis::kFewestReadOut));
-      continue;
-    }
-    std::printf("%-10s %-16s %9s  %-22s  %s\n", name, "steps", "episodes", "read rightly", "commonest cue");
-    for (const CueReadout& read : found->cue)
-      std::printf("%-10s %-16s %9lld  %-22s  %5.1f\n", "", moment_text(read, *found).c_str(),
-                  static_cast<long long>(read.readout.count),
-                  interval_text(read.readout.correct, read.readout.count).c_str(),
-                  100.0 * static_cast<double>(read.readout.most_common) / static_cast<double>(read.readout.count));
-  }
-}
-
-Json fraction_json(std::int64_t count, std::int64_t total) {
-  if (total == 0) return nullptr;
-  const Interval interval = wilson_interval(count, total);
-  return {{"estimate", interval.estimate}, {"interval", {interval.low, interval.high}}};
-}
-
-Json diagnosis_json(const Diagnosis& found) {
-  Json json = {{"episodes", found.episodes}, {"success", fraction_json(found.solved, found.episodes)}};
-  Json& decisions = json["decisions"] = nullptr;
-  if (const auto& taken = found.decisions)
-    decisions = {{"right", taken->right},
-                 {"wrong", taken->wrong},
-                 {"decided", fraction_json(taken->right + taken->wrong, found.episodes)},
-                 {"right_of_decided", fraction_json(taken->right, taken->right + taken->wrong)},
-                 {"q_auc", taken->q_auc ? Json(*taken->q_auc) : Json()}};
-  Json& phases = json["phases"] = Json::array();
-  for (const PhaseFigures& phase : found.phases)
-    phases.push_back({{"phase", phase.phase},
-                      {"steps", phase.steps},
-                      {"critic_loss", phase.squared_error},
-                      {"critic_loss_share", phase.error_share},
-                      {"entropy", phase.entropy},
-                      {"absolute_q", phase.absolute_q}});
-  Json& cue = json["cue"] = Json::array();
-  for (const CueReadout& read : found.cue)
-    cue.push_back(
-        {{"lag", read.lag ? Json(*read.lag) : Json()},
-         {"phase_begins", read.lag ? Json() : Json(found.decisions->phase)},
-         {"episodes", read.readout.count},
-         {"read", fraction_json(read.readout.correct, read.readout.count)},
-         {"most_common", static_cast<double>(read.readout.most_common) / static_cast<double>(read.readout.count)}});
-  return json;
-}
 
 std::string meaning_text(const RunDiagnosis& findings, const TrainedAgent& agent) {
   const TaskInfo info = agent.config.task.info();
@@ -243,10 +122,7 @@ void print_text(const DiagnoseOptions& options, const RunDiagnosis& findings, co
     judged_by +=
         (judged_by.empty() ? "" : ", ") + name + " " + shown(value) + (source.empty() ? "" : " (" + source + ")");
   std::printf("%s\n", judged_by.c_str());
-  print_successes(findings, agent.config);
-  print_decisions(findings);
-  print_phases(findings);
-  print_cue(findings);
+  std::printf("%s", findings_text(findings, agent.config.task.info().chance_success).c_str());
   std::printf("\n%s\n", wrapped("What it means: " + meaning_text(findings, agent), 0, kScreenColumns).c_str());
 }
 

@@ -86,15 +86,27 @@ std::string of_memory(const Diagnosis& sampled) {
   return "Its memory holds the cue when it is needed (read: " + read_text(needed) + ").";
 }
 
+// Of a critic of states, which knows no action: whether it sees at the deciding step which will be right. That right
+// and wrong decisions have the same value is no fault of its own, and that they have not says nothing of the policy.
+std::string of_critic_of_states(double fresh, const std::string& of_fresh) {
+  return std::string("Its critic ") +
+         (fresh >= kTells         ? "foresees which decisions are right ("
+          : fresh >= kTellsInPart ? "foresees in part which decisions are right ("
+                                  : "does not foresee which decisions are right (") +
+         of_fresh + ").";
+}
+
 // Whether its critics judge by the cue; empty where they were not seen to do either.
 std::string of_critics(const Diagnosis& sampled, const Diagnosis* replayed) {
-  const std::optional<double> fresh = sampled.decisions->q_auc;
-  const double learnt = replayed != nullptr && replayed->decisions ? replayed->decisions->q_auc.value_or(0) : 0;
+  const std::optional<double> fresh = sampled.decisions->value_auc;
+  const double learnt = replayed != nullptr && replayed->decisions ? replayed->decisions->value_auc.value_or(0) : 0;
   if (!fresh) return "";
   const std::string of_fresh = "area " + area(*fresh) + " on fresh episodes";
   if (learnt >= kTells && learnt - *fresh >= kApart)
-    return "Its critics know the episodes that they learnt from by heart (" + of_fresh + ", " + area(learnt) +
-           " on those): more episodes and fewer updates of each help.";
+    return std::string(sampled.values_are_of_actions ? "Its critics know the episodes that they learnt from by heart ("
+                                                     : "Its critic knows the episodes that it learnt from by heart (") +
+           of_fresh + ", " + area(learnt) + " on those): more episodes and fewer updates of each help.";
+  if (!sampled.values_are_of_actions) return of_critic_of_states(*fresh, of_fresh);
   if (*fresh >= kTells) return "Its critics tell right from wrong (" + of_fresh + "), and its policy does not follow.";
   return std::string("Its critics ") +
          (*fresh >= kTellsInPart ? "tell right from wrong in part (" : "do not tell right from wrong (") + of_fresh +
@@ -106,8 +118,9 @@ void add_phases(const Diagnosis& sampled, int actions, std::vector<std::string>&
   const std::string& decisive = sampled.decisions->phase;
   for (const PhaseFigures& phase : sampled.phases) {
     if (phase.phase != decisive && !decisive.empty() && phase.error_share >= kMostError)
-      sentences.push_back(percent(phase.error_share) + " of its critics' error are in the phase '" + phase.phase +
-                          "', where nothing is decided: what it learns is spent there.");
+      sentences.push_back(percent(phase.error_share) + " of its " +
+                          (sampled.values_are_of_actions ? "critics'" : "critic's") + " error are in the phase '" +
+                          phase.phase + "', where nothing is decided: what it learns is spent there.");
     if (phase.phase == decisive && phase.entropy >= kNearlyAll * std::log(actions))
       sentences.push_back("Where it decides its policy is nearly uniform: lower the temperature.");
   }

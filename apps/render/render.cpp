@@ -66,7 +66,8 @@ void print_render_help(const OptionList& own, const Settings& settings) {
                           "engram render RECORDING --output FILE [--episodes N] [--first_episode N] ..."},
                          {"Films the agent of the run directory DIR: the board with what the agent sees of it framed, "
                           "the observation itself, the step and its reward, the probabilities of the next action with "
-                          "their Q values, what the agent has to remember once it no longer sees it, and at last "
+                          "their Q values, or the value V of the moment where the learner's critic is one of states, "
+                          "what the agent has to remember once it no longer sees it, and at last "
                           "whether the episode was a success. The episodes are the ones that engram evaluate --trace "
                           "plays, which training never used. Random actions need no agent: instead of DIR a task can "
                           "be given. RECORDING is a file of engram play --record: its episodes are filmed."})

@@ -169,11 +169,16 @@ class FilmedAgent {
     MemoryView view;
     const ShownPolicy::Step step = memory == nullptr ? policy_->act(choice_) : policy_->act_and_view(choice_, view);
     if (memory != nullptr) memory->add(view);
-    const auto row = [](const torch::Tensor& values_NA) {
-      const torch::Tensor values_A = values_NA[0].contiguous();
-      return std::vector<float>(values_A.data_ptr<float>(), values_A.data_ptr<float>() + values_A.numel());
+    const auto row = [](const torch::Tensor& numbers_NK) {
+      const torch::Tensor numbers_K = numbers_NK[0].contiguous();
+      return std::vector<float>(numbers_K.data_ptr<float>(), numbers_K.data_ptr<float>() + numbers_K.numel());
     };
-    return {step.action_N[0], row(step.probabilities_NA), row(step.q_NA)};
+    Decision decision{.action = step.action_N[0], .probabilities = row(step.probabilities_NA), .q_values = {}};
+    if (policy_->values_are_of_actions())
+      decision.q_values = row(step.value_NK);
+    else
+      decision.state_value = row(step.value_NK).front();
+    return decision;
   }
 
  private:

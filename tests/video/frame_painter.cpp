@@ -54,6 +54,8 @@ bool has_colour(const RgbImage& image, const Box& box, Rgb colour) {
   return false;
 }
 
+bool holds(const Box& box, int x, int y) { return x >= box.x && x < box.right() && y >= box.y && y < box.bottom(); }
+
 // Pixels from the left end of the track that are not the track's colour.
 int bar_length(const RgbImage& image, const Box& track) {
   int length = 0;
@@ -141,6 +143,28 @@ TEST_CASE("actions without a policy behind them have no place for probabilities"
   }
 }
 
+TEST_CASE("the value of the state stands beside the label, in no action's row, and nothing else changes") {
+  for (const int scale : {1, 2}) {
+    const FramePainter painter(room_task(), "by hand", 7, 11, scale);
+    FrameContents contents = room_contents();
+    contents.decision->q_values.clear();
+    const RgbImage without = painter.paint(contents);
+    contents.decision->state_value = 0.83f;
+    const RgbImage frame = painter.paint(contents);
+    REQUIRE((frame.width == without.width && frame.height == without.height));
+    const Box place = painter.state_value(), first = painter.probability_track(0);
+    CHECK(place.x > first.right());
+    CHECK(place.right() < frame.width);
+    CHECK(place.bottom() <= first.y);
+    CHECK(has_colour(frame, place, palette::kText));
+    for (int y = 0; y < frame.height; ++y)
+      for (int x = 0; x < frame.width; ++x)
+        if (!holds(place, x, y) && !(frame.at(x, y) == without.at(x, y))) FAIL("another pixel: " << x << ", " << y);
+    contents.decision->state_value = -123.45f;
+    CHECK_FALSE(painter.paint(contents).pixels == frame.pixels);
+  }
+}
+
 TEST_CASE("of many actions the likeliest have a row, and the chosen one, so that no frame is taller for more") {
   const auto names = [](int actions) { return std::vector<std::string>(static_cast<std::size_t>(actions), "square"); };
   const FramePainter painter(make_task(names(64), crop_spec(5), 45), "by hand", 7, 11, 1);
@@ -205,6 +229,7 @@ TEST_CASE("every number of the contents changes the picture, and nothing else do
   CHECK(differs([](FrameContents& c) { c.decision->action = 1; }));
   CHECK(differs([](FrameContents& c) { c.decision->q_values[2] = 3.25f; }));
   CHECK(differs([](FrameContents& c) { c.decision->q_values.clear(); }));
+  CHECK(differs([](FrameContents& c) { c.decision->state_value = 1; }));
 }
 
 TEST_CASE("the cue's colour stands beside what the agent sees, and only while there is a cue") {

@@ -16,6 +16,7 @@
 #include "agents/act/shown_policy.h"
 #include "agents/play/episode_store.h"
 #include "tests/agents/act/small_agent.h"
+#include "tests/agents/act/state_values.h"
 #include "tests/agents/play/probe_env.h"
 
 using namespace engram;
@@ -115,7 +116,7 @@ TEST_CASE("what the policy computes step by step is what the learner computes fr
       for (int row = 0; row < 3; ++row) {
         features_N[row].push_back(step.features_ND[row].clone());
         probabilities_N[row].push_back(step.probabilities_NA[row].clone());
-        q_N[row].push_back(step.q_NA[row].clone());
+        q_N[row].push_back(step.value_NK[row].clone());
       }
       environments.step(action_N);
       for (int row = 0; row < 3; ++row) {
@@ -237,7 +238,7 @@ TEST_CASE("what is shown is what the same network computes that plays") {
       const NetworkPolicy::Step computed = plays.last_step();
       CHECK(torch::equal(seen.features_ND, computed.features_ND));
       CHECK(torch::equal(seen.probabilities_NA, plays.probabilities_NA()));
-      CHECK(torch::equal(seen.q_NA, computed.q_NA));
+      CHECK(torch::equal(seen.value_NK, computed.value_NK));
       CHECK(std::ranges::equal(seen.action_N, std::span(rows.action_N.const_data_ptr<std::int32_t>(), 2)));
       environments.step(seen.action_N);
       if (environments.end_N()[0] == End::kNone && environments.end_N()[1] == End::kNone) continue;
@@ -245,6 +246,24 @@ TEST_CASE("what is shown is what the same network computes that plays") {
       shown.begin_episodes();
       rows.fresh_N.fill_(1);
     }
+  }
+}
+
+TEST_CASE("a step has the values of actions, or of the state alone, as the agent's learner has them") {
+  for (const LearnerConfig& learner :
+       {LearnerConfig("sac"), LearnerConfig("dqn"), learner_config(StateValueOptions())}) {
+    CAPTURE(learner.name());
+    const bool of_states = learner.name() == "state_values";
+    ProbeEnv environments(counting(6), 2);
+    torch::manual_seed(1);
+    const auto network =
+        std::make_shared<AgentNetwork>(kSmall, small_backbone("gru", 8), environments.info(), 0, learner);
+    scatter_weights(*network, 0.5);
+    ShownPolicy shown(environments, network, torch::kFloat32, 1, 0);
+    const ShownPolicy::Step step = shown.act(ActionChoice::kSample);
+    CHECK(shown.values_are_of_actions() == !of_states);
+    CHECK(step.value_NK.sizes() == torch::IntArrayRef({2, of_states ? 1 : environments.info().num_actions()}));
+    if (of_states) CHECK(torch::equal(step.value_NK, network->head("critic", step.features_ND)));
   }
 }
 

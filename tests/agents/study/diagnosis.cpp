@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/learn/dqn/dqn.h"
 #include "agents/learn/sac/sac.h"
 #include "agents/run/run_recorder.h"
 #include "agents/run/trained_agent.h"
@@ -24,6 +26,7 @@
 #include "agents/study/run_diagnosis.h"
 #include "agents/study/statistics.h"
 #include "tests/agents/act/small_agent.h"
+#include "tests/agents/act/state_values.h"
 #include "tests/agents/play/probe_env.h"
 #include "tests/agents/play/probe_rollout.h"
 #include "tests/storage/temporary_folder.h"
@@ -80,6 +83,15 @@ class NamedProbe : public ProbeEnv {
 
  private:
   std::vector<std::uint32_t> number_N_;
+};
+
+// With the heads that DQN's algorithm judges by.
+struct CriticOfStates : StateValueOptions {
+  std::vector<HeadSpec> heads(std::int64_t num_actions) const {
+    std::vector<HeadSpec> all = DqnOptions().heads(num_actions);
+    std::ranges::copy(StateValueOptions::heads(num_actions), std::back_inserter(all));
+    return all;
+  }
 };
 
 Sac algorithm_of(const AgentNetwork& network) { return {SacOptions{.gamma = kGamma, .alpha = kAlpha}, network}; }
@@ -163,11 +175,21 @@ TEST_CASE("the same episodes as in an evaluation, with the figures of an update 
   CHECK(diagnosis.decisions->right == static_cast<std::int64_t>(right.size()));
   CHECK(diagnosis.decisions->wrong == static_cast<std::int64_t>(wrong.size()));
   REQUIRE((right.size() > 8 && wrong.size() > 8));
-  CHECK(*diagnosis.decisions->q_auc ==
+  CHECK(*diagnosis.decisions->value_auc ==
         doctest::Approx(ordered / static_cast<double>(right.size() * wrong.size())).epsilon(1e-9));
   CHECK(diagnosis.decisions->phase == "junction");
   CHECK(diagnosis.phases.front().steps == kPlayed);  // the first of each episode
-  CHECK(diagnosis.phases.front().absolute_q == doctest::Approx(absolute_q / kPlayed).epsilon(1e-4));
+  CHECK(diagnosis.phases.front().absolute_value == doctest::Approx(absolute_q / kPlayed).epsilon(1e-4));
+}
+
+TEST_CASE("a diagnosis says whether its values are of actions") {
+  Agent of_actions(config_of("gru", tmaze(2)));
+  CHECK(diagnosed(of_actions.play(2), *of_actions.network).values_are_of_actions);
+  Config config = config_of("gru", tmaze(2));
+  config.learner = learner_config(CriticOfStates());
+  Agent of_states(config);
+  Dqn algorithm({});
+  CHECK_FALSE(diagnose(of_states.play(2), *of_states.network, algorithm).values_are_of_actions);
 }
 
 TEST_CASE("an evaluation tells which episodes were decided, and how many of these rightly") {
@@ -393,7 +415,7 @@ TEST_CASE("key-to-door has no wrong decision") {
   REQUIRE(diagnosis.decisions);
   CHECK(diagnosis.decisions->right == diagnosis.solved);
   CHECK(diagnosis.decisions->wrong == 0);
-  CHECK_FALSE(diagnosis.decisions->q_auc);
+  CHECK_FALSE(diagnosis.decisions->value_auc);
 }
 
 TEST_CASE("episodes that a run has learnt from, as they stood in its newest checkpoint") {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agents/run/trained_agent.h"
+#include "tests/agents/act/state_values.h"
 
 using namespace engram;
 
@@ -68,6 +69,7 @@ TEST_CASE("a trace holds what the agent saw, computed and did") {
   CHECK(tensor("observations").sizes() == torch::IntArrayRef({rows, 2}));
   CHECK(tensor("features").sizes() == torch::IntArrayRef({rows, 8}));
   CHECK(tensor("q_values").sizes() == torch::IntArrayRef({rows, 4}));
+  CHECK_FALSE(trace.tensors.contains("values"));
   CHECK(tensor("final_observations").sizes() == torch::IntArrayRef({kEpisodes, 2}));
   CHECK(tensor("episode_starts").equal(torch::tensor({0, 6, 12}, torch::kInt64)));
   CHECK(tensor("episode_ends").equal(torch::ones({kEpisodes}, torch::kUInt8)));
@@ -84,6 +86,19 @@ TEST_CASE("a trace holds what the agent saw, computed and did") {
   CHECK(torch::allclose(features, tensor("features"), 1e-4, 1e-5));
   CHECK(
       torch::allclose(stage.network->head("actor", features).softmax(-1), tensor("action_probabilities"), 1e-4, 1e-5));
+}
+
+TEST_CASE("a trace of an agent with values of states has one number a step for them") {
+  Config config = small_config();
+  config.learner = learner_config(StateValueOptions());
+  Stage stage(config, 3);
+  const TensorMap tensors = stage.trace(ActionChoice::kSample).tensors;
+  CHECK_FALSE(tensors.contains("q_values"));
+  const torch::Tensor& features = tensors.at("features");
+  const torch::NoGradGuard no_grad;
+  // float32, of more rows at once
+  CHECK(torch::allclose(tensors.at("values"), stage.network->head("critic", features).squeeze(1), 1e-4, 1e-5));
+  CHECK(tensors.at("values").sizes() == tensors.at("rewards").sizes());
 }
 
 TEST_CASE("a trace is of the episodes that an evaluation plays, whatever their number and the choice of actions") {

@@ -18,11 +18,12 @@ CueReadout read(std::int64_t correct) { return {4, {.correct = correct, .count =
 // 100 episodes of an agent that solves as many as it decides rightly, with the cue read rightly so often at first and
 // at last.
 Diagnosis figures(std::int64_t right, std::int64_t wrong, std::int64_t first_read, std::int64_t last_read,
-                  std::optional<double> q_auc = {}) {
+                  std::optional<double> value_auc = {}) {
   Diagnosis found;
   found.episodes = 100;
   found.solved = right;
-  found.decisions = {.right = right, .wrong = wrong, .q_auc = q_auc, .phase = right + wrong > 0 ? "reward" : ""};
+  found.decisions = {
+      .right = right, .wrong = wrong, .value_auc = value_auc, .phase = right + wrong > 0 ? "reward" : ""};
   found.phases = {{"explore", 100, 1, 0.4, 1, 1}, {"reward", 100, 1, 0.6, 1, 1}};
   found.cue = {read(first_read), read(last_read)};
   return found;
@@ -76,11 +77,31 @@ TEST_CASE("critics that know nothing, something, everything, or single episodes 
   CHECK(says(of_area(0.52), "Its critics do not tell right from wrong (area 0.52 on fresh episodes)."));
   CHECK(says(of_area(0.7), "Its critics tell right from wrong in part (area 0.70 on fresh episodes)."));
   CHECK(says(of_area(0.93),
-                 "Its critics tell right from wrong (area 0.93 on fresh episodes), and its policy does not follow."));
+             "Its critics tell right from wrong (area 0.93 on fresh episodes), and its policy does not follow."));
   const Diagnosis learnt = figures(25, 65, 99, 95, 0.96);
   CHECK(says(meaning(figures(25, 65, 99, 95, 0.62), &learnt),
-                 "Its critics know the episodes that they learnt from by heart (area 0.62 on fresh episodes, 0.96 on "
-                 "those): more episodes and fewer updates of each help."));
+             "Its critics know the episodes that they learnt from by heart (area 0.62 on fresh episodes, 0.96 on "
+             "those): more episodes and fewer updates of each help."));
+}
+
+TEST_CASE("a critic of states is one that foresees, and says nothing of the policy") {
+  const auto of_area = [](double fresh) {
+    Diagnosis found = figures(25, 65, 99, 95, fresh);
+    found.values_are_of_actions = false;
+    return found;
+  };
+  const auto ends = [&](double fresh, const std::string& text) { return meaning(of_area(fresh)).ends_with(text); };
+  CHECK(ends(0.52, "Its critic does not foresee which decisions are right (area 0.52 on fresh episodes)."));
+  CHECK(ends(0.7, "Its critic foresees in part which decisions are right (area 0.70 on fresh episodes)."));
+  CHECK(ends(0.93, "Its critic foresees which decisions are right (area 0.93 on fresh episodes)."));
+  const Diagnosis learnt = of_area(0.96);
+  CHECK(says(meaning(of_area(0.62), &learnt),
+             "Its critic knows the episodes that it learnt from by heart (area 0.62 on fresh episodes, 0.96 on "
+             "those): more episodes and fewer updates of each help."));
+  Diagnosis elsewhere = of_area(0.52);
+  elsewhere.phases[0].error_share = 0.93;
+  CHECK(says(meaning(elsewhere), "93% of its critic's error are in the phase 'explore', where nothing is decided"));
+  for (const double fresh : {0.52, 0.7, 0.93}) CHECK(!says(meaning(of_area(fresh)), "critics"));
 }
 
 TEST_CASE("an error that is spent elsewhere, and a policy that is uniform where it decides") {

@@ -1,0 +1,58 @@
+#include "apps/look/diagnose_report.h"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+using namespace engram;
+
+namespace {
+
+// Of ten episodes of a task with a single phase.
+RunDiagnosis found(bool values_are_of_actions) {
+  Diagnosis diagnosis;
+  diagnosis.episodes = 10;
+  diagnosis.solved = 4;
+  diagnosis.values_are_of_actions = values_are_of_actions;
+  diagnosis.decisions = {.right = 4, .wrong = 6, .value_auc = 0.75, .phase = "junction"};
+  diagnosis.phases = {{"junction", 20, 0.5, 1, 0.25, 0.125}};
+  RunDiagnosis findings;
+  findings.greedy = findings.sampled = diagnosis;
+  findings.why_none_replayed = "no checkpoint";
+  return findings;
+}
+
+bool reads(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("tables of values of actions speak of Q, those of values of states of V") {
+  const std::string q = findings_text(found(true), 0.5), v = findings_text(found(false), 0.5);
+  CHECK(reads(q,
+              "\nQ at the deciding step: area under the curve of right against wrong decisions; chance 0.5\n"
+              "greedy        0.750  4 right, 6 wrong\n"));
+  CHECK(reads(q,
+              "\nCritic loss, entropy of the policy (nats) and mean |Q| by phase of the task\n"
+              "greedy     phase                steps   critic loss  share, %   entropy         |Q|\n"
+              "           junction                20           0.5     100.0     0.250       0.125\n"));
+  CHECK(reads(q, "replayed   none: no checkpoint\nchance                50.0\n"));
+  // Nothing else differs.
+  std::string renamed = v;
+  for (const auto& [from, to] : {std::pair("\nV at", "\nQ at"), {"|V|", "|Q|"}})
+    for (std::size_t at; (at = renamed.find(from)) != std::string::npos;)
+      renamed.replace(at, std::string(from).size(), to);
+  CHECK(renamed == q);
+  CHECK(!reads(v, "Q"));
+}
+
+TEST_CASE("in JSON values of actions are q, those of states value") {
+  const auto of_actions = diagnosis_json(found(true).greedy), of_states = diagnosis_json(found(false).greedy);
+  CHECK(of_actions["decisions"]["q_auc"] == 0.75);
+  CHECK(of_actions["phases"][0]["absolute_q"] == 0.125);
+  CHECK(of_states["decisions"]["value_auc"] == 0.75);
+  CHECK(of_states["phases"][0]["absolute_value"] == 0.125);
+  CHECK(!of_states["decisions"].contains("q_auc"));
+  CHECK(!of_states["phases"][0].contains("absolute_q"));
+}
