@@ -27,6 +27,7 @@ class PpoRule final : public ActionRule {
   Tensor values(AgentNetwork& network, const Tensor& features_ND) const override {
     return network.head("critic", features_ND);
   }
+  bool values_are_of_actions() const override { return false; }
 };
 
 // The scalars that an update measures.
