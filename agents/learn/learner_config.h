@@ -29,6 +29,8 @@ struct HeadSpec {
   double bound = 0;          // of the last layer's first weights, which are uniform
   std::string follows = "";  // a target head, without gradient: the learning head that it follows
 };
+// Bounds of a policy's logits and of values, with which learning begins near the uniform policy and value 0.
+inline constexpr double kPolicyBound = 1e-3, kValueBound = 3e-3;
 
 // What a learner trains with; 0: no decay, no clipping.
 struct OptimizerOptions {

@@ -11,8 +11,6 @@
 namespace engram {
 namespace {
 
-constexpr double kQBound = 3e-3;  // as SAC's critics
-
 // Which action is the greedy one is of the online critic, what it is worth of the target critic.
 torch::Tensor double_q_targets(const torch::Tensor& reward_BT, const torch::Tensor& terminated_BT,
                                const torch::Tensor& next_q_BTA, const torch::Tensor& next_target_q_BTA, double gamma) {
@@ -70,7 +68,7 @@ struct DqnScalars {
 }  // namespace
 
 std::vector<HeadSpec> DqnOptions::heads(std::int64_t num_actions) const {
-  return {{"q", num_actions, kQBound}, {"target_q", num_actions, kQBound, "q"}};
+  return {{"q", num_actions, kValueBound}, {"target_q", num_actions, kValueBound, "q"}};
 }
 
 std::shared_ptr<ActionRule> DqnOptions::action_rule(const c10::Device& device) const {

@@ -8,17 +8,15 @@
 
 namespace engram {
 
-Experience::Experience(EpisodeStore store, const Config& config, const Ranks& ranks)
-    : store_(std::move(store)),
-      seed_(config.run.seed),
-      rank_(static_cast<std::uint32_t>(ranks.rank())),
-      random_(draws_of(0)) {}
+Experience::Experience(EpisodeStore store, std::uint64_t seed, int rank)
+    : store_(std::move(store)), seed_(seed), rank_(static_cast<std::uint32_t>(rank)), random_(draws_of(0)) {}
 
 std::unique_ptr<Experience> make_experience(const Config& config, const RunShare& share, const Ranks& ranks,
                                             torch::Device device) {
   if (const std::optional<IterationOptions> iterations = config.learner.iterations())
-    return std::make_unique<Iterations>(*iterations, config, share, ranks, device);
-  return std::make_unique<Replay>(config, share, ranks, device);
+    return std::make_unique<Iterations>(*iterations, config.task.info(), share.environments.count, config.run.seed,
+                                        ranks.rank(), device);
+  return std::make_unique<Replay>(config, share, ranks.rank(), device);
 }
 
 }  // namespace engram

@@ -62,7 +62,8 @@ class Experience {
                          std::uint32_t stream) = 0;
 
  protected:
-  Experience(EpisodeStore store, const Config& config, const Ranks& ranks);
+  // rank: of this program among those that learn together.
+  Experience(EpisodeStore store, std::uint64_t seed, int rank);
   // The random numbers of batches: of this rank, in their stream `stream`.
   Rng draws_of(std::uint32_t stream) const { return {seed_, Purpose::kReplay, rank_, stream}; }
 

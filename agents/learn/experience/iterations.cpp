@@ -18,9 +18,8 @@ namespace engram {
 namespace {
 
 // The last look of an iteration may find that an episode of every environment has ended.
-std::int64_t most_steps(const IterationOptions& options, const Config& config, const Block& environments) {
-  return options.steps +
-         environments.count * (config.task.info().max_episode_steps + std::int64_t{Rollout::kStepsBetweenLooks});
+std::int64_t most_steps(const IterationOptions& options, const TaskInfo& task, std::int64_t environments) {
+  return options.steps + environments * (task.max_episode_steps + std::int64_t{Rollout::kStepsBetweenLooks});
 }
 
 // Batches on a GPU come in few sizes, since each has a recording of its own: eight between a power of two and the next.
@@ -44,11 +43,9 @@ std::vector<std::int64_t> numbers_below(std::int64_t count) {
 
 }  // namespace
 
-Iterations::Iterations(const IterationOptions& options, const Config& config, const RunShare& share, const Ranks& ranks,
-                       torch::Device device)
-    : Experience(
-          EpisodeStore::of_iterations(config.task.info(), most_steps(options, config, share.environments), device),
-          config, ranks),
+Iterations::Iterations(const IterationOptions& options, const TaskInfo& task, std::int64_t environments,
+                       std::uint64_t seed, int rank, torch::Device device)
+    : Experience(EpisodeStore::of_iterations(task, most_steps(options, task, environments), device), seed, rank),
       options_(options),
       device_(device) {}
 

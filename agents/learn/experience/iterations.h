@@ -19,8 +19,9 @@ namespace engram {
 
 class Iterations final : public Experience {
  public:
-  Iterations(const IterationOptions& options, const Config& config, const RunShare& share, const Ranks& ranks,
-             torch::Device device);
+  // Of so many environments of this rank.
+  Iterations(const IterationOptions& options, const TaskInfo& task, std::int64_t environments, std::uint64_t seed,
+             int rank, torch::Device device);
 
   void add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) override;
   void count(std::int64_t steps) override { ended_steps_ += steps; }

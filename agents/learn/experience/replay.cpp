@@ -19,8 +19,9 @@ std::int64_t most_steps(const Config& config, const Block& environments) {
 
 }  // namespace
 
-Replay::Replay(const Config& config, const RunShare& share, const Ranks& ranks, torch::Device device)
-    : Experience({share.replay, config.task.info(), most_steps(config, share.environments), device}, config, ranks),
+Replay::Replay(const Config& config, const RunShare& share, int rank, torch::Device device)
+    : Experience({share.replay, config.task.info(), most_steps(config, share.environments), device}, config.run.seed,
+                 rank),
       updates_per_step_(config.run.updates_per_step) {}
 
 void Replay::count(std::int64_t steps) {

@@ -13,7 +13,7 @@ namespace engram {
 
 class Replay final : public Experience {
  public:
-  Replay(const Config& config, const RunShare& share, const Ranks& ranks, torch::Device device);
+  Replay(const Config& config, const RunShare& share, int rank, torch::Device device);
 
   void add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) override {
     store_.add(recording, episodes);

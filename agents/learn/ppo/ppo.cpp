@@ -14,8 +14,6 @@ namespace {
 
 using torch::Tensor;
 
-// As SAC's.
-constexpr double kActorBound = 1e-3, kCriticBound = 3e-3;
 constexpr double kLeastDeviation = 1e-8;
 constexpr double kStopAt = 1.5;  // of target_kl
 
@@ -59,7 +57,7 @@ Tensor values_of(const PpoHeads& heads) { return heads.value.select(-1, 0); }
 }  // namespace
 
 std::vector<HeadSpec> PpoOptions::heads(std::int64_t num_actions) const {
-  return {{"actor", num_actions, kActorBound}, {"critic", 1, kCriticBound}};
+  return {{"actor", num_actions, kPolicyBound}, {"critic", 1, kValueBound}};
 }
 
 std::shared_ptr<ActionRule> PpoOptions::action_rule(const c10::Device&) const { return std::make_shared<PpoRule>(); }

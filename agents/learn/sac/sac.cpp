@@ -15,9 +15,6 @@
 namespace engram {
 namespace {
 
-constexpr double kCriticBound = 3e-3;
-constexpr double kActorBound = 1e-3;
-
 // The scalars that an update measures.
 struct SacScalars {
   torch::Tensor critic_loss, actor_loss, entropy, alpha, mean_q;
@@ -87,11 +84,11 @@ SacHeads SacHeads::of(const HeadGroup::Outputs& outputs) {
 }
 
 std::vector<HeadSpec> SacOptions::heads(std::int64_t num_actions) const {
-  return {{"actor", num_actions, kActorBound},
-          {"critic1", num_actions, kCriticBound},
-          {"critic2", num_actions, kCriticBound},
-          {"target_critic1", num_actions, kCriticBound, "critic1"},
-          {"target_critic2", num_actions, kCriticBound, "critic2"}};
+  return {{"actor", num_actions, kPolicyBound},
+          {"critic1", num_actions, kValueBound},
+          {"critic2", num_actions, kValueBound},
+          {"target_critic1", num_actions, kValueBound, "critic1"},
+          {"target_critic2", num_actions, kValueBound, "critic2"}};
 }
 
 std::shared_ptr<ActionRule> SacOptions::action_rule(const c10::Device&) const { return std::make_shared<SacRule>(); }

@@ -13,7 +13,6 @@
 
 #include "agents/act/action_rule.h"
 #include "agents/learn/registry.h"
-#include "agents/run/run_share.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/play/probe_rollout.h"
 
@@ -123,10 +122,8 @@ struct Run {
                                              task, 0, learner_options);
     network->train();
     rollout = std::make_unique<Rollout>(probe_rollout(rules, network, kEnvs));
-    config.learner = learner_options;
-    config.run.num_envs = kEnvs;
-    experience = std::make_unique<Iterations>(WatchingOptions{}.iterations(), config, share_of(config, Ranks()),
-                                              Ranks(), torch::kCPU);
+    experience =
+        std::make_unique<Iterations>(WatchingOptions{}.iterations(), task, kEnvs, /*seed=*/1, /*rank=*/0, torch::kCPU);
     learner = std::make_unique<Learner>(learner_options, network);
   }
 
@@ -147,7 +144,6 @@ struct Run {
 
   static constexpr int kEnvs = 3;
   LearnerConfig learner_options;
-  Config config;
   std::shared_ptr<AgentNetwork> network;
   std::unique_ptr<Rollout> rollout;
   std::unique_ptr<Iterations> experience;
