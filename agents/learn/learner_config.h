@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "agents/learn/presets.h"
 #include "base/named_config.h"
+#include "storage/settings.h"
 
 namespace c10 {
 struct Device;
@@ -54,6 +56,10 @@ class AnyLearnerOptions : public AnyNamedOptions<AnyLearnerOptions> {
   virtual std::string source() const = 0;
   virtual OptimizerOptions optimizer_options() const = 0;
   virtual std::optional<IterationOptions> iteration_options() const = 0;
+  // Settings of other sections (section.key) that this learner has other defaults for than those; a config passes over
+  // what its task or its memory does not have.
+  virtual Settings defaults_elsewhere() const = 0;
+  virtual std::vector<LearnerPreset> presets() const = 0;
   // In the order in which weights are drawn.
   virtual std::vector<HeadSpec> heads_of(std::int64_t num_actions) const = 0;
   virtual std::shared_ptr<ActionRule> make_rule(const c10::Device& device) const = 0;
@@ -74,6 +80,8 @@ class LearnerConfig : public NamedConfig<AnyLearnerOptions> {
   OptimizerOptions optimizer() const { return any().optimizer_options(); }
   // None of a learner off policy, which learns from a replay.
   std::optional<IterationOptions> iterations() const { return any().iteration_options(); }
+  // Its defaults for settings of other sections (section.key).
+  Settings defaults_elsewhere() const { return any().defaults_elsewhere(); }
   // The network's heads, in the order in which weights are drawn.
   std::vector<HeadSpec> heads(std::int64_t num_actions) const { return any().heads_of(num_actions); }
   // How actions come from these (agents/act/action_rule.h), and how weights are learnt (algorithm.h).

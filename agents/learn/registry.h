@@ -1,4 +1,5 @@
-// The learners that a program knows: what the options of each have to name. Their list is in registry.cpp.
+// The learners that a program knows: what the options of each have to name, and how one is added. Their list is in
+// registry.cpp; a program of one's own adds its learners to them by add_learner.
 #pragma once
 
 #include <concepts>
@@ -12,10 +13,16 @@
 #include "agents/act/action_rule.h"
 #include "agents/learn/algorithm.h"
 #include "agents/learn/learner_config.h"
+#include "agents/learn/presets.h"
+#include "base/named_registry.h"
+#include "storage/settings.h"
 
 namespace engram {
 
-// The options of a learner: a struct with its defaults. One that learns on policy has iterations() as well.
+// The options of a learner: a struct with its defaults. It may also have
+//   iterations()           IterationOptions: of a learner on policy
+//   defaults_elsewhere()   Settings: its defaults for settings of other sections (AnyLearnerOptions)
+//   presets()              std::vector<LearnerPreset>: its published settings
 template <class Options>
 concept LearnerOptions = std::copyable<Options> &&
     requires(Options options, const Options& const_options, OptionList& list, const AgentNetwork& network,
@@ -47,6 +54,15 @@ class LearnerOptionsOf final : public AnyLearnerOptions, public Options {
     else
       return {};
   }
+  Settings defaults_elsewhere() const override {
+    if constexpr (requires(const Options& options) { options.defaults_elsewhere(); })
+      return Options::defaults_elsewhere();
+    return {};
+  }
+  std::vector<LearnerPreset> presets() const override {
+    if constexpr (requires(const Options& options) { options.presets(); }) return Options::presets();
+    return {};
+  }
   std::vector<HeadSpec> heads_of(std::int64_t num_actions) const override { return Options::heads(num_actions); }
   std::shared_ptr<ActionRule> make_rule(const c10::Device& device) const override {
     return Options::action_rule(device);
@@ -61,5 +77,17 @@ template <LearnerOptions Options>
 LearnerConfig learner_config(Options options) {
   return LearnerConfig(Options::kName, std::make_unique<LearnerOptionsOf<Options>>(std::move(options)));
 }
+
+// A learner, as a program knows it.
+using LearnerEntry = NamedEntry<AnyLearnerOptions>;
+
+template <LearnerOptions Options>
+LearnerEntry learner_entry() {
+  return {Options::kName, defaults_of<AnyLearnerOptions, LearnerOptionsOf<Options>>};
+}
+
+// Adds a learner to those that this program knows; not while other threads use the list. Throws UserError if there is
+// one of its name, or a preset of the name of one of its presets.
+void add_learner(LearnerEntry entry);
 
 }  // namespace engram

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <ranges>
 #include <set>
 #include <span>
 #include <utility>
 
+#include "agents/run/choices.h"
+#include "agents/run/on_policy.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -15,65 +16,7 @@
 namespace engram {
 namespace {
 
-// The keys that choose a task, a backbone or a learner; all others are values of an options struct.
-const std::vector<std::string> kChoiceKeys = {"task.name", "task.preset", "memory.name", "learner.name"};
-
-bool is_choice(const std::string& key) { return std::ranges::find(kChoiceKeys, key) != kChoiceKeys.end(); }
-
-// The value of a key that chooses, and the highest layer that has one.
-struct Choice {
-  std::string value;
-  const SettingsLayer* layer;
-};
-
-std::optional<Choice> choice_of(const SettingsLayers& layers, const std::string& key) {
-  for (const SettingsLayer& layer : layers | std::views::reverse) {
-    const std::string* const value = value_of(layer.settings, key);
-    if (value == nullptr) continue;
-    if (value->empty()) throw SettingError(key, key + " = '' is not allowed; it takes a name (engram list shows them)");
-    return Choice{*value, &layer};
-  }
-  return {};
-}
-
-// What the layers choose. A layer is null where the choice is a default's, or there is no preset.
-struct Choices {
-  TaskConfig task = Config{}.task;  // with its defaults
-  BackboneConfig memory = Config{}.memory;
-  LearnerConfig learner = Config{}.learner;
-  const TaskPreset* preset = nullptr;
-  const SettingsLayer *task_layer = nullptr, *preset_layer = nullptr, *memory_layer = nullptr, *learner_layer = nullptr;
-};
-
-// A preset wins over the task's name in the layers below its own, and has to be of the task that those above name.
-void choose_task(Choices& choices, const SettingsLayers& layers) {
-  const std::optional<Choice> name = choice_of(layers, "task.name"), preset = choice_of(layers, "task.preset");
-  if (preset) {
-    choices.preset = about_key("task.preset", [&] { return &task_preset(preset->value); });
-    choices.preset_layer = choices.task_layer = preset->layer;
-    choices.task = TaskConfig(choices.preset->task);
-  }
-  if (!name || (preset && name->layer < preset->layer)) return;
-  choices.task = about_key("task.name", [&] { return TaskConfig(name->value); });
-  choices.task_layer = name->layer;
-  if (preset && choices.preset->task != name->value)
-    throw SettingError("task.preset", "task.preset '" + preset->value + "' is a size of task " + choices.preset->task +
-                                          ", but task.name is '" + name->value + "'");
-}
-
-Choices choose(const SettingsLayers& layers) {
-  Choices choices;
-  choose_task(choices, layers);
-  if (const auto memory = choice_of(layers, "memory.name")) {
-    choices.memory = about_key("memory.name", [&] { return BackboneConfig(memory->value); });
-    choices.memory_layer = memory->layer;
-  }
-  if (const auto learner = choice_of(layers, "learner.name")) {
-    choices.learner = about_key("learner.name", [&] { return LearnerConfig(learner->value); });
-    choices.learner_layer = learner->layer;
-  }
-  return choices;
-}
+bool is_choice(const std::string& key) { return std::ranges::find(choice_keys(), key) != choice_keys().end(); }
 
 const Option* find_option(const OptionList& list, const std::string& key) {
   const auto found = std::ranges::find(list.options(), key, &Option::name);
@@ -114,8 +57,6 @@ void refuse_owned(const std::string& key, const SettingsLayer& layer, const std:
   throw SettingError(key, "unknown key '" + key + "'" + did_you_mean(key, all_config_keys()));
 }
 
-std::string preset_key(const std::string& option) { return std::string(kTaskSection) + "." + option; }
-
 // That of the lowest layer that says one: what it leaves out means what it did then.
 int format_of(const SettingsLayers& layers) {
   for (const SettingsLayer& layer : layers)
@@ -123,37 +64,102 @@ int format_of(const SettingsLayers& layers) {
   return kConfigFormat;
 }
 
-Config resolve(const SettingsLayers& layers) {
+void check_text(const SettingsLayers& layers) {
   for (const SettingsLayer& layer : layers)
     for (const auto& [key, value] : layer.settings)
       if (!is_utf8(value))
         throw SettingError(key, key + " = '" + value + "' is not UTF-8, as what a run keeps of its settings must be");
-  const Choices choices = choose(layers);
-  Config config;
-  config.task = choices.task;
-  config.memory = choices.memory;
-  config.learner = choices.learner;
-  OptionList options = config.options();
-  const int format = format_of(layers);
+}
+
+// What lies below all layers: today's defaults, or those of the time of an earlier format, and what the learner wants
+// of other sections, as far as the task and the memory have it.
+void set_defaults(const OptionList& options, const LearnerConfig& learner, int format) {
   for (const Option& option : options.options())
     if (format < option.since) option.set(option.before);
-  for (const SettingsLayer& layer : layers) {
-    for (const std::string& section : layer.empty_sections) check_section(section);
-    const int own_format = value_of(layer.settings, kFormatKey) != nullptr ? config_format(layer.settings) : format;
-    if (&layer == choices.preset_layer)
-      for (const auto& [option, value] : choices.preset->values) options.set(preset_key(option), value);
-    for (const auto& [key, value] : layer.settings) {
-      if (is_choice(key) || key == kFormatKey) continue;
+  for (const auto& [key, value] : learner.defaults_elsewhere())
+    if (const Option* const option = find_option(options, key)) option->set(value);
+}
+
+void set_preset(const OptionList& options, const Choices& choices, const ChosenPreset& preset) {
+  try {
+    for (const auto& [key, value] : preset.values) {
       const Option* const option = find_option(options, key);
-      if (option == nullptr) refuse_unknown(choices, layer, key);
-      const bool renews = own_format < kConfigFormat && option->renewed;
-      about_key(key, [&] { option->set(renews ? option->renewed(value, own_format) : value); });
+      // A learner's preset is of any memory, whether it has this option or not.
+      const bool passed_over = preset.key != "task.preset" && key.starts_with("memory.");
+      if (option == nullptr && passed_over) continue;
+      if (option == nullptr) refuse_unknown(choices, *preset.layer, key);
+      option->set(value);
     }
+  } catch (const UserError& error) {
+    throw SettingError(preset.key, preset.key + " '" + preset.name + "': " + error.what());
   }
+}
+
+// format: of the layer, where it says none.
+void set_layer(const OptionList& options, const Choices& choices, const SettingsLayer& layer, int format) {
+  for (const std::string& section : layer.empty_sections) check_section(section);
+  const int own_format = value_of(layer.settings, kFormatKey) != nullptr ? config_format(layer.settings) : format;
+  for (const ChosenPreset& preset : choices.presets)
+    if (preset.layer == &layer) set_preset(options, choices, preset);
+  for (const auto& [key, value] : layer.settings) {
+    if (is_choice(key) || key == kFormatKey) continue;
+    const Option* const option = find_option(options, key);
+    if (option == nullptr) refuse_unknown(choices, layer, key);
+    const bool renews = own_format < kConfigFormat && option->renewed;
+    about_key(key, [&] { option->set(renews ? option->renewed(value, own_format) : value); });
+  }
+}
+
+Config resolve(const SettingsLayers& layers) {
+  check_text(layers);
+  const Choices choices = choose(layers);
+  Config config = choices.config();
+  const OptionList options = config.options();
+  const int format = format_of(layers);
+  set_defaults(options, choices.learner, format);
+  for (const SettingsLayer& layer : layers) set_layer(options, choices, layer, format);
   config.task.check();
   config.memory.check();
   config.learner.check();
+  check_on_policy(config);
   return config;
+}
+
+// As the option has it; the text itself where this config has no option that takes it.
+std::string plain_text(const OptionList& options, const std::string& key, const std::string& text) {
+  const Option* const option = find_option(options, key);
+  if (option == nullptr) return text;
+  try {
+    option->set(text);
+    return option->get();
+  } catch (const UserError&) {
+    return text;
+  }
+}
+
+// What the preset sets otherwise than a layer below it.
+std::string overrides_of(const ChosenPreset& preset, const OptionList& options, const SettingsLayers& layers) {
+  const auto own = static_cast<std::size_t>(preset.layer - layers.data());
+  const std::span below(layers.data(), own), others(layers.data() + own, layers.size() - own);
+  std::string source, changes;
+  const auto compare = [&](const std::string& key, const std::string& text) {
+    const std::string now = plain_text(options, key, text);
+    for (const SettingsLayer& layer : below | std::views::reverse) {
+      const std::string* const before = value_of(layer.settings, key);
+      if (before == nullptr) continue;
+      if (plain_text(options, key, *before) == now) return;
+      source = layer.name;
+      changes += (changes.empty() ? "" : ", ") + key + " = " + now + ", not " + *before;
+      return;
+    }
+  };
+  compare(preset.owner_key, preset.owner);
+  for (const auto& [key, value] : preset.values) {
+    const auto gives_it = [&](const SettingsLayer& layer) { return value_of(layer.settings, key) != nullptr; };
+    if (!std::ranges::any_of(others, gives_it)) compare(key, value);  // else it is of no effect
+  }
+  if (changes.empty()) return "";
+  return preset.key + " '" + preset.name + "' of " + preset.layer->name + " overrides " + source + ": " + changes;
 }
 
 void refuse_change(const std::string& where, const std::string& key, const std::string& before,
@@ -289,7 +295,7 @@ void check_same_run(const Config& saved, const Config& wanted, const std::string
 }
 
 std::vector<std::string> all_config_keys() {
-  std::vector<std::string> keys = kChoiceKeys;
+  std::vector<std::string> keys = choice_keys();
   Config config;
   append_keys(keys, config.options());
   for (const std::string& name : task_names()) append_keys(keys, TaskConfig(name).options());
@@ -315,38 +321,13 @@ void check_section(const std::string& section) {
 
 std::string preset_overrides(const SettingsLayers& layers) {
   const Choices choices = choose(layers);
-  if (choices.preset == nullptr) return "";
-  const auto own = static_cast<std::size_t>(choices.preset_layer - layers.data());
-  const std::span below(layers.data(), own), others(layers.data() + own, layers.size() - own);
-  TaskConfig task = choices.task;
-  const OptionList options = task.options();
-  std::string source, changes;
-  const auto compare = [&](const std::string& key, const std::string& now, const auto& plain) {
-    for (const SettingsLayer& layer : below | std::views::reverse) {
-      const std::string* const before = value_of(layer.settings, key);
-      if (before == nullptr) continue;
-      if (plain(*before) == now) return;
-      source = layer.name;
-      changes += (changes.empty() ? "" : ", ") + key + " = " + now + ", not " + *before;
-      return;
-    }
-  };
-  compare("task.name", choices.preset->task, [](const std::string& name) { return name; });
-  for (const auto& [name, value] : choices.preset->values) {
-    const std::string key = preset_key(name);
-    if (std::ranges::any_of(others,
-                            [&](const SettingsLayer& layer) { return value_of(layer.settings, key) != nullptr; }))
-      continue;  // of no effect
-    const Option& option = *find_option(options, key);
-    const auto plain = [&option](const std::string& text) {
-      option.set(text);
-      return option.get();
-    };
-    compare(key, plain(value), plain);
-  }
-  if (changes.empty()) return "";
-  return "task.preset '" + choices.preset->name + "' of " + choices.preset_layer->name + " overrides " + source + ": " +
-         changes;
+  Config config = choices.config();
+  const OptionList options = config.options();
+  std::string text;
+  for (const ChosenPreset& preset : choices.presets)
+    if (const std::string own = overrides_of(preset, options, layers); !own.empty())
+      text += (text.empty() ? "" : "; ") + own;
+  return text;
 }
 
 Config read_config(const std::filesystem::path& file) { return Config::from_layers({read_settings(file)}); }

@@ -1,6 +1,7 @@
-// Config: everything that defines a run, from defaults, preset, config file and command line, in rising precedence.
-// Sections: run, task, network, memory, adapters, learner, replay, evaluation, checkpoint. INI files hold only what
-// differs from the defaults.
+// Config: everything that defines a run, from defaults, presets, config file and command line, in rising precedence.
+// Sections: run, task, network, memory, adapters, learner, replay, evaluation, checkpoint. The defaults are those of
+// the chosen task, memory and learner, which may want others of other sections (LearnerConfig::defaults_elsewhere()).
+// INI files hold only what differs from the defaults.
 #pragma once
 
 #include <cstdint>
@@ -82,15 +83,16 @@ struct Config {
   CheckpointOptions checkpoint;
 
   // A higher layer wins, and in a layer the later setting. What chooses ("task.preset", "task.name", "memory.name",
-  // "learner.name") is looked at first, whatever its place; a preset's values lie below the other settings of its layer
-  // and above all layers below that. What is left out means what it did in the format of the lowest layer that says one
+  // "learner.preset", "learner.name") is looked at first, whatever its place; a preset chooses its task or learner, and
+  // its values, which a learner's may have in any section, lie below the other settings of its layer and above all
+  // layers below that. What is left out means what it did in the format of the lowest layer that says one
   // ("format"). Throws UserError for an unknown key or section, a value out of bounds, or values that contradict each
   // other, with the line of a file's setting.
   static Config from_layers(const SettingsLayers& layers);
   // Of one layer.
   static Config from_settings(const Settings& settings) { return from_layers({{.settings = settings}}); }
 
-  // All options, bound to this object; without those that choose (task.name, task.preset, memory.name, learner.name).
+  // All options, bound to this object; without those that choose (task.name, memory.name and such).
   OptionList options();
   // Of the same, as they are now.
   std::vector<OptionValue> values() const { return Config(*this).options().values(); }
@@ -104,10 +106,10 @@ struct Config {
 bool may_change_on_resume(const std::string& key);
 // Throws UserError, naming the key and both values, if the configs differ in any other option. `where` names the run.
 void check_same_run(const Config& saved, const Config& wanted, const std::string& where);
-// The same for the task and the backbone that the layers choose alone, before their options are looked at.
+// The same for the task, the backbone and the learner that the layers choose alone, before their options are looked at.
 void check_same_choices(const Config& saved, const SettingsLayers& wanted, const std::string& where);
 
-// Every key that some config takes, in all sections and for all tasks and backbones.
+// Every key that some config takes, in all sections and for all tasks, backbones and learners.
 std::vector<std::string> all_config_keys();
 // Those of the section task.
 std::vector<std::string> task_config_keys();
@@ -115,7 +117,7 @@ std::vector<std::string> task_config_keys();
 // Throws SettingError for a section that no config has.
 void check_section(const std::string& section);
 
-// What the preset of a layer sets otherwise than a layer below it, in a line, as in "task.preset 'visual_match_60' of
+// What the presets of layers set otherwise than a layer below them, in a line, as in "task.preset 'visual_match_60' of
 // the command line overrides config file 'c.ini': task.distractor_steps = 60, not 10"; empty where there is nothing.
 // The layers make a config, or are the highest of some that do.
 std::string preset_overrides(const SettingsLayers& layers);

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "agents/learn/presets.h"
 #include "agents/play/evaluator.h"
 #include "base/error.h"
 #include "nn/device/device.h"
@@ -38,6 +39,13 @@ TensorMap load_own_weights(const RunDirectory& run, const std::filesystem::path&
     if (key.starts_with("task.") || key.starts_with("network.") || key.starts_with("memory."))
       compare(key, theirs, ours);
   return std::move(weights.tensors);
+}
+
+void check_same_learner(const std::string& preset, const Config& trained, const std::filesystem::path& run_directory) {
+  const std::string& learner = learner_preset(preset).learner;
+  if (learner != trained.learner.name())
+    throw UserError("learner.preset = '" + preset + "' is of learner " + learner +
+                    ", but the learner of the agent in '" + run_directory.string() + "' is " + trained.learner.name());
 }
 
 }  // namespace
@@ -89,6 +97,8 @@ AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, con
       };
       same("memory.name", "memory", trained.memory.name());
       same("learner.name", "learner", trained.learner.name());
+      if (const std::string* const preset = value_of(layer.settings, "learner.preset"))
+        about_key("learner.preset", [&] { check_same_learner(*preset, trained, run_directory); });
     }
   });
   SettingsLayers all = {{.settings = {{"adapters.rank", "8"}}}};

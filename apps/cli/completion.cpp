@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/learn/presets.h"
 #include "agents/run/config.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
@@ -53,12 +54,17 @@ void add_new(Values& values, const Values& more) {
 
 // Everything that a config takes. A key that several tasks, backbones or learners have gets the choices of all.
 std::vector<CompletedOption> all_settings() {
-  Values presets;
-  for (const TaskPreset& preset : task_presets()) presets.push_back(preset.name);
-  std::vector<CompletedOption> settings = {{"task.name", "the task", "text", true, task_names()},
-                                           {"task.preset", "a published size of a task", "text", true, presets},
-                                           {"memory.name", "the backbone", "text", true, backbone_names()},
-                                           {"learner.name", "the learner", "text", true, learner_names()}};
+  const auto names_of = [](const auto& presets) {
+    Values names;
+    for (const auto& preset : presets) names.push_back(preset.name);
+    return names;
+  };
+  std::vector<CompletedOption> settings = {
+      {"task.name", "the task", "text", true, task_names()},
+      {"task.preset", "a published size of a task", "text", true, names_of(task_presets())},
+      {"memory.name", "the backbone", "text", true, backbone_names()},
+      {"learner.name", "the learner", "text", true, learner_names()},
+      {"learner.preset", "published settings of a learner", "text", true, names_of(learner_presets())}};
   const auto add = [&settings](const OptionList& list) {
     for (const Option& option : list.options()) {
       auto found = std::ranges::find(settings, option.name, &CompletedOption::name);

@@ -1,6 +1,7 @@
 // engram list: tasks and backbones on one screen, each kind as a table, and of one task, size or backbone everything.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/learn/presets.h"
 #include "agents/run/config.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
@@ -39,20 +41,25 @@ constexpr const char* kTasks = "tasks";
 constexpr const char* kPresets = "presets";
 constexpr const char* kBackbones = "backbones";
 constexpr const char* kLearners = "learners";
+constexpr const char* kLearnerPresets = "learner_presets";
 constexpr const char* kRoads = "roads";
 
 ModelCost default_cost(const BackboneConfig& backbone) { return make_backbone(backbone, kCostSteps)->cost(); }
 
-std::vector<std::string> preset_names() {
+template <class Preset>
+std::vector<std::string> names_of(const std::vector<Preset>& presets) {
   std::vector<std::string> names;
-  for (const TaskPreset& preset : task_presets()) names.push_back(preset.name);
+  for (const Preset& preset : presets) names.push_back(preset.name);
   return names;
 }
 
 std::vector<std::string> all_names() {
   std::vector<std::string> names = task_names();
-  for (const auto& more :
-       {preset_names(), backbone_names(), learner_names(), {kTasks, kPresets, kBackbones, kLearners, kRoads}})
+  for (const auto& more : {names_of(task_presets()),
+                           backbone_names(),
+                           learner_names(),
+                           names_of(learner_presets()),
+                           {kTasks, kPresets, kBackbones, kLearners, kLearnerPresets, kRoads}})
     names.insert(names.end(), more.begin(), more.end());
   return names;
 }
@@ -72,9 +79,17 @@ std::string chance_text(const TaskInfo& info) {
   return info.chance_success ? std::to_string(std::lround(100 * *info.chance_success)) + "%" : "-";
 }
 
-std::string values_text(const TaskPreset& preset) {
+// What a preset sets, by section.key.
+Settings values_of(const TaskPreset& preset) {
+  Settings values;
+  for (const auto& [key, value] : preset.values) values.emplace_back("task." + key, value);
+  return values;
+}
+const Settings& values_of(const LearnerPreset& preset) { return preset.values; }
+
+std::string values_text(const Settings& values) {
   std::string text;
-  for (const auto& [key, value] : preset.values) text += (text.empty() ? "task." : " task.") + key + "=" + value;
+  for (const auto& [key, value] : values) text += (text.empty() ? "" : " ") + key + "=" + value;
   return text;
 }
 
@@ -118,10 +133,17 @@ Json task_json(const std::string& name) {
           {"options", options_json(task.values())}};
 }
 
+Json values_json(const Settings& values) {
+  Json json = Json::object();
+  for (const auto& [key, value] : values) json[key] = value;
+  return json;
+}
+
 Json preset_json(const TaskPreset& preset) {
-  Json values = Json::object();
-  for (const auto& [key, value] : preset.values) values["task." + key] = value;
-  return {{"name", preset.name}, {"task", preset.task}, {"source", preset.source}, {"values", values}};
+  return {{"name", preset.name},
+          {"task", preset.task},
+          {"source", preset.source},
+          {"values", values_json(values_of(preset))}};
 }
 
 Json backbone_json(const std::string& name) {
@@ -141,7 +163,16 @@ Json learner_json(const std::string& name) {
   return {{"name", name},
           {"summary", learner.summary()},
           {"source", learner.source()},
+          {"defaults_elsewhere", values_json(learner.defaults_elsewhere())},
           {"options", options_json(learner.values())}};
+}
+
+Json preset_json(const LearnerPreset& preset) {
+  return {{"name", preset.name},
+          {"learner", preset.learner},
+          {"summary", preset.summary},
+          {"source", preset.source},
+          {"values", values_json(preset.values)}};
 }
 
 // Everything, or in the same form one kind of entries, or the one entry called `name`.
@@ -158,6 +189,8 @@ Json list_json(const std::string& name) {
     if (wanted(kBackbones, backbone)) result[kBackbones].push_back(backbone_json(backbone));
   for (const std::string& learner : learner_names())
     if (wanted(kLearners, learner)) result[kLearners].push_back(learner_json(learner));
+  for (const LearnerPreset& preset : learner_presets())
+    if (wanted(kLearnerPresets, preset.name)) result[kLearnerPresets].push_back(preset_json(preset));
   return result;
 }
 
@@ -209,6 +242,12 @@ void print_learners() {
   for (const std::string& name : learner_names()) print_note(name + ": " + LearnerConfig(name).summary());
 }
 
+void print_learner_presets() {
+  std::printf("LEARNER PRESETS (--learner.preset), published settings of the learners\n");
+  for (const LearnerPreset& preset : learner_presets())
+    print_note(preset.name + " (" + preset.learner + "): " + preset.summary);
+}
+
 // On one screen.
 void print_overview() {
   print_tasks();
@@ -243,6 +282,17 @@ void print_task_facts(const TaskInfo& info) {
   print_entry("chance", info.chance_success ? chance_text(info) + ": " + info.chance_source : info.chance_source);
 }
 
+// Those of one task or learner.
+template <class Preset>
+void print_own_presets(const std::vector<Preset>& presets, const char* option) {
+  std::size_t width = 0;  // of the names
+  for (const Preset& preset : presets) width = std::max(width, preset.name.size());
+  if (width > 0) std::printf("\nPresets (%s)\n", option);
+  for (const Preset& preset : presets)
+    std::printf("  %-*s  %s\n", static_cast<int>(width), preset.name.c_str(),
+                wrapped(values_text(values_of(preset)), width + 4).c_str());
+}
+
 void print_task(const std::string& name) {
   TaskConfig task(name);
   const TaskInfo info = task.info();
@@ -253,13 +303,9 @@ void print_task(const std::string& name) {
   print_entry("source", info.source);
   std::printf("\nOptions\n");
   print_options(std::cout, task.options());
-  int width = 0;  // of the names
-  for (const TaskPreset& preset : task_presets())
-    if (preset.task == name) width = std::max(width, static_cast<int>(preset.name.size()));
-  if (width > 0) std::printf("\nPresets (--task.preset)\n");
-  for (const TaskPreset& preset : task_presets())
-    if (preset.task == name)
-      std::printf("  %-*s  %s\n", width, preset.name.c_str(), wrapped(values_text(preset), width + 4).c_str());
+  std::vector<TaskPreset> presets = task_presets();
+  std::erase_if(presets, [&](const TaskPreset& preset) { return preset.task != name; });
+  print_own_presets(presets, "--task.preset");
 }
 
 void print_preset(const TaskPreset& preset) {
@@ -267,7 +313,7 @@ void print_preset(const TaskPreset& preset) {
   const TaskInfo info = task.info();
   print_title(preset.name + ", a published size of task " + preset.task + " (--task.preset " + preset.name + ")",
               info.description);
-  print_entry("sets", values_text(preset));
+  print_entry("sets", values_text(values_of(preset)));
   print_task_facts(info);
   print_entry("source", preset.source);
   std::printf("\nOptions, with the preset's values\n");
@@ -290,9 +336,25 @@ void print_backbone(const std::string& name) {
 void print_learner(const std::string& name) {
   LearnerConfig learner(name);
   print_title(name + ", a learner (--learner.name " + name + ")", learner.summary());
+  if (const Settings elsewhere = learner.defaults_elsewhere(); !elsewhere.empty())
+    print_entry("elsewhere", "with other defaults: " + values_text(elsewhere));
   print_entry("source", learner.source());
   std::printf("\nOptions\n");
   print_options(std::cout, learner.options());
+  print_own_presets(learner.any().presets(), "--learner.preset");
+}
+
+void print_preset(const LearnerPreset& preset) {
+  LearnerConfig learner(preset.learner);
+  OptionList options = learner.options();
+  for (const auto& [key, value] : preset.values)
+    if (key.starts_with(std::string(kLearnerSection) + ".")) options.set(key, value);
+  print_title(preset.name + ", a preset of learner " + preset.learner + " (--learner.preset " + preset.name + ")",
+              preset.summary);
+  print_entry("sets", values_text(preset.values));
+  print_entry("source", preset.source);
+  std::printf("\nOptions of the learner, with the preset's values\n");
+  print_options(std::cout, options);
 }
 
 void print_one(const std::string& name) {
@@ -304,6 +366,8 @@ void print_one(const std::string& name) {
     if (backbone == name) return print_backbone(name);
   for (const std::string& learner : learner_names())
     if (learner == name) return print_learner(name);
+  for (const LearnerPreset& preset : learner_presets())
+    if (preset.name == name) return print_preset(preset);
 }
 
 void check_known(const std::string& name) {
@@ -325,11 +389,13 @@ int run_list(const std::vector<std::string>& arguments) {
   OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, list_syntax());
   if (line.help) {
-    std::cout << help_head({"engram list [NAME] [--json]", "engram list tasks|presets|backbones|learners [--json]",
-                            "engram list roads"},
-                           {"Shows the tasks, their published sizes (presets), the memory backbones and the learners; "
-                            "of the one called NAME its options with their defaults, and its source; of one kind all "
-                            "that there are. engram list roads says which sizes engram's own kernels take on a GPU."})
+    std::cout << help_head(
+                     {"engram list [NAME] [--json]",
+                      "engram list tasks|presets|backbones|learners|learner_presets [--json]", "engram list roads"},
+                     {"Shows the tasks, their published sizes (presets), the memory backbones, the learners and "
+                      "their published settings (learner_presets); of the one called NAME its options with their "
+                      "defaults, and its source; of one kind all "
+                      "that there are. engram list roads says which sizes engram's own kernels take on a GPU."})
               << "Options\n";
     print_options(std::cout, own);
     std::cout << "\nExamples\n  engram list\n  engram list hqlt\n  engram list tmaze --json\n  engram list roads\n";
@@ -352,6 +418,8 @@ int run_list(const std::vector<std::string>& arguments) {
     print_backbones();
   else if (name == kLearners)
     print_learners();
+  else if (name == kLearnerPresets)
+    print_learner_presets();
   else
     print_one(name);
   return 0;

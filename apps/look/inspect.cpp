@@ -37,7 +37,8 @@ void print_inspect_help(const OptionList& own) {
   std::cout << help_head(
                    {"engram inspect DIR|FILE [--json]"},
                    {"Of a run directory DIR: where it stands and how to go on, its progress and evaluations, the "
-                    "settings that differ from the defaults of its task and backbone, its weights and checkpoints with "
+                    "settings that differ from the defaults of its task, backbone and learner, its weights and "
+                    "checkpoints with "
                     "their digests checked. It may be training meanwhile.",
                     "Of the folder of a comparison: what it compares, how many of its runs are finished, and how to go "
                     "on or report.",

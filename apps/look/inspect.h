@@ -56,7 +56,7 @@ nlohmann::ordered_json value_json(const std::string& allowed, const std::string&
 nlohmann::ordered_json differs_json(const std::vector<OptionDifference>& elsewhere);
 // Every value of a config, by key.
 nlohmann::ordered_json config_json(const Config& config);
-// The values that differ from the defaults of the config's task and backbone, with those; long ones shortened.
+// The values that differ from the defaults of the config's task, backbone and learner, with those; long ones shortened.
 void print_settings(const Config& config);
 
 }  // namespace engram

@@ -100,6 +100,7 @@ void print_train_help(const OptionList& own, const SettingsLayers& settings) {
   print_option(std::cout, "task.preset", "a published size of a task, by name");
   print_option(std::cout, "memory.name", one_of(backbone_names(), "hqlt"));
   print_option(std::cout, "learner.name", one_of(learner_names(), "sac"));
+  print_option(std::cout, "learner.preset", "published settings of a learner and of the rest with it, by name");
 
   const std::vector<std::pair<std::string, std::string>> titles = {
       {"run", "The run"},

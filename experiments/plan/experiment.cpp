@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agents/learn/presets.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/words.h"
@@ -120,6 +121,13 @@ std::vector<ExperimentEntry> joined_entries(const std::vector<ExperimentEntry>& 
       *found = entry;
   }
   return all;
+}
+
+// Whether an entry has a preset that wins over what all runs share of the key.
+bool preset_decides(const Settings& entry, const std::string& key) {
+  if (section_of(key) == kTaskSection && value_of(entry, "task.preset") != nullptr) return true;
+  const std::string* const preset = value_of(entry, "learner.preset");
+  return preset != nullptr && (key == "learner.name" || value_of(learner_preset(*preset).values, key) != nullptr);
 }
 
 // All settings as if one source had them.
@@ -321,6 +329,7 @@ void Experiment::override_settings(const Settings& settings) {
     if (key == "run.seed") throw UserError("--run.seed is not for a comparison; give --seeds");
     if (key == "task.name" || key == "task.preset" || key == "memory.name")
       throw UserError("--" + key + " is not for a comparison, whose entries choose it; give --tasks or --backbones");
+    if (key == "learner.preset") throw UserError("--" + key + " is not for a comparison, whose file chooses it");
     if (value.find('#') != std::string::npos || one_line(value) != value || (!value.empty() && value.front() == ' ') ||
         value.ends_with(' '))
       throw UserError("--" + key + " '" + value + "' cannot be kept in an INI file");
@@ -329,9 +338,7 @@ void Experiment::override_settings(const Settings& settings) {
     for (std::vector<ExperimentEntry>* entries : {&tasks, &backbones})
       for (ExperimentEntry& entry : *entries) {
         remove_setting(entry.settings, key);
-        // An entry's preset wins over what all runs share.
-        if (section_of(key) == kTaskSection && value_of(entry.settings, "task.preset") != nullptr)
-          entry.settings.emplace_back(key, value);
+        if (preset_decides(entry.settings, key)) entry.settings.emplace_back(key, value);
       }
   }
 }

@@ -16,6 +16,7 @@
 #include "storage/files.h"
 #include "storage/run_lock.h"
 #include "storage/settings.h"
+#include "tests/agents/learn/preset_learner.h"
 #include "tests/experiments/labels.h"
 #include "tests/storage/temporary_folder.h"
 
@@ -142,6 +143,29 @@ TEST_CASE("an entry's preset wins over what all runs share, and the command line
   experiment.override_settings({{"task.corridor_length", "4"}});
   CHECK(steps(experiment) == std::vector<int>{5, 5, 5});
   CHECK(steps(parse(experiment.to_ini())) == std::vector<int>{5, 5, 5});
+}
+
+TEST_CASE("so does an entry's preset of a learner, whatever the section") {
+  testing::add_preset_learner();
+  Experiment experiment = parse(
+      "[compare]\nseeds = 0\ncontrols =\n[network]\nhidden_width = 20\n[tasks.t]\ntask.name = tmaze\n"
+      "[backbones.gru]\nmemory.name = gru\n[backbones.p]\nmemory.name = gru\nlearner.preset = small_steps\n");
+  const auto widths = [](const Experiment& of) {
+    std::vector<int> all;
+    for (const PlannedRun& run : plan_runs(of, "d")) all.push_back(run.config.network.hidden_width);
+    return all;
+  };
+  CHECK(widths(experiment) == std::vector<int>{20, 48});
+  experiment.override_settings({{"network.hidden_width", "24"}});
+  CHECK(widths(experiment) == std::vector<int>{24, 24});
+  CHECK(widths(parse(experiment.to_ini())) == std::vector<int>{24, 24});
+  experiment.override_settings({{"learner.name", "dqn"}});
+  CHECK(mentions(message_of<UserError>([&] { plan_runs(experiment, "d"); }),
+                 "'small_steps' is a preset of learner with_presets, but learner.name is 'dqn'"));
+  CHECK(mentions(message_of<UserError>([&] {
+                   experiment.override_settings({{"learner.preset", "small_steps"}});
+                 }),
+                 "--learner.preset is not for a comparison"));
 }
 
 TEST_CASE("the text of an experiment reads back to the same experiment") {

@@ -42,6 +42,44 @@ void PpoOptions::list_options(OptionList& list) {
   list.add("minibatches", minibatches, {1, 1'000'000}, "gradient updates of a pass, each of other episodes");
 }
 
+Settings PpoOptions::defaults_elsewhere() const {
+  return {{"run.num_envs", "64"}, {"run.random_episodes", "0"}, {"network.dropout", "0"}, {"memory.dropout", "0"}};
+}
+
+// Both learn from 65,536 steps at a time, in minibatches of 8,192, thirty times, with heads of 128-128.
+std::vector<LearnerPreset> PpoOptions::presets() const {
+  Settings shared = {{"run.steps", "15000000"},
+                     {"run.num_envs", "64"},
+                     {"network.hidden_width", "128"},
+                     {"memory.width", "256"},
+                     {"evaluation.every_steps", "655360"},
+                     {"learner.gamma", "0.99"},
+                     {"learner.gae_lambda", "1"},
+                     {"learner.entropy_weight", "0"},
+                     {"learner.learning_rate", "5e-5"},
+                     {"learner.iteration_steps", "65536"},
+                     {"learner.epochs", "30"},
+                     {"learner.minibatches", "8"}};
+  Settings popgym = shared, popjaxrl = shared;
+  // What popgym/baselines/ppo.py leaves out is RLlib's default; its squared error has no factor 1/2.
+  popgym.insert(popgym.end(), {{"network.previous_action_width", "16"},
+                               {"network.first_step_mark", "true"},
+                               {"learner.clip", "0.3"},
+                               {"learner.value_weight", "1"},
+                               {"learner.value_error_bound", "10"},
+                               {"learner.advantage_scale", "iteration"},
+                               {"learner.kl_weight", "0.2"},
+                               {"learner.kl_goal", "0.01"},
+                               {"learner.clip_gradient_norm", "0"}});
+  // Its loss has half the squared error, with weight 1.
+  popjaxrl.insert(popjaxrl.end(), {{"learner.clip", "0.2"},
+                                   {"learner.value_clip", "0.2"},
+                                   {"learner.value_weight", "0.5"},
+                                   {"learner.clip_gradient_norm", "0.5"}});
+  return {{"popgym", kName, "POPGym's baselines", "Morad et al. 2023, popgym/baselines/ppo.py on RLlib", popgym},
+          {"popjaxrl", kName, "popjaxrl's agents", "Lu et al. 2023, github.com/luchris429/popjaxrl", popjaxrl}};
+}
+
 void PpoOptions::check() const {
   check_bounds(*this, kLearnerSection);
   if (kl_goal > 0 && kl_weight == 0)

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "agents/learn/presets.h"
+#include "agents/run/choices.h"
 #include "base/error.h"
 #include "envs/tasks/tmaze.h"
 #include "envs/tasks/visual_match.h"
@@ -166,10 +168,31 @@ TEST_CASE("a learner is chosen by name, and its options are no other's") {
         "'run' was made with learner.name = dqn and cannot go on with sac");
 }
 
+TEST_CASE("what learners want of other sections and set by presets are settings, and a preset is of its learner") {
+  const auto keys = all_config_keys();
+  const auto check_keys = [&](const Settings& values) {
+    for (const auto& [key, value] : values) {
+      CAPTURE(key);
+      CHECK(std::ranges::count(keys, key) == 1);
+      CHECK(std::ranges::count(choice_keys(), key) == 0);
+    }
+  };
+  for (const std::string& name : learner_names()) {
+    CAPTURE(name);
+    const LearnerConfig learner(name);
+    check_keys(learner.defaults_elsewhere());
+    Config::from_settings({{"learner.name", name}});
+    for (const LearnerPreset& preset : learner.any().presets()) {
+      CHECK(preset.learner == name);
+      check_keys(preset.values);
+    }
+  }
+}
+
 TEST_CASE("all keys are known to the command line") {
   const auto keys = all_config_keys();
   for (const char* key : {"run.seed", "task.name", "task.preset", "task.corridor_length", "task.distractor_steps",
-                          "memory.name", "memory.window", "learner.gamma", "evaluation.episodes"})
+                          "memory.name", "memory.window", "learner.preset", "learner.gamma", "evaluation.episodes"})
     CHECK(std::count(keys.begin(), keys.end(), key) == 1);
 }
 

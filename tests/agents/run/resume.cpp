@@ -31,8 +31,28 @@ TEST_CASE("so does one with any backbone") {
 TEST_CASE("so does one with any learner") {
   for (const std::string& learner : learner_names()) {
     CAPTURE(learner);
+    if (LearnerConfig(learner).iterations()) {
+      check_resumed_equals_uninterrupted(on_policy("gru", learner), 20);
+      continue;
+    }
     check_resumed_equals_uninterrupted(tiny("gru", {{"learner.name", learner}, {"network.dropout", "0.1"}}), 10);
   }
+}
+
+TEST_CASE("so does one on policy that adapts and stops, with episodes of different lengths") {
+  Settings settings = on_policy("hqlt", "ppo");
+  settings.insert(settings.end(), {{"task.name", "repeat_previous"},
+                                   {"run.steps", "1000"},
+                                   {"run.num_envs", "3"},
+                                   {"evaluation.every_steps", "400"},
+                                   {"learner.iteration_steps", "200"},
+                                   {"learner.advantage_scale", "iteration"},
+                                   {"learner.anneal", "true"},
+                                   {"learner.kl_weight", "0.2"},
+                                   {"learner.kl_goal", "0.001"},
+                                   {"learner.target_kl", "0.002"}});
+  std::erase_if(settings, [](const auto& item) { return item.first == "task.corridor_length"; });
+  check_resumed_equals_uninterrupted(settings, 20);
 }
 
 TEST_CASE(

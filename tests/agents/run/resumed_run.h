@@ -36,6 +36,18 @@ inline Settings tiny(const std::string& backbone, const Settings& more = {}) {
   return settings;
 }
 
+// The same for a learner on policy.
+inline Settings on_policy(const std::string& backbone, const std::string& learner) {
+  Settings settings = tiny(backbone, {{"learner.name", learner},
+                                      {"learner.iteration_steps", "20"},
+                                      {"learner.epochs", "2"},
+                                      {"learner.minibatches", "2"}});
+  std::erase_if(settings, [](const auto& item) {
+    return item.first == "run.random_episodes" || item.first == "replay.batch_episodes";
+  });
+  return settings;
+}
+
 // What a file of the archive would hold.
 inline SafetensorsFile contents(const StateArchive& archive) {
   SafetensorsFile file;

@@ -15,7 +15,8 @@ def words(text):
 
 scratch_folder()
 everything = list_json()
-assert list(everything) == ["tasks", "presets", "backbones", "learners"]
+kinds = ["tasks", "presets", "backbones", "learners", "learner_presets"]
+assert list(everything) == [kind for kind in kinds if everything.get(kind)] and set(everything) >= set(kinds[:4])
 # One screen, with a table of the tasks and the names of the backbones; each kind of entries has its own.
 screen = engram_list()
 assert len(screen.splitlines()) <= 40 and max(map(len, screen.splitlines())) <= 80, screen
@@ -35,9 +36,10 @@ for kind in everything:
         assert entry["name"] in page.splitlines()[0] and words(entry["source"]) in words(page), page
         alone = list_json(entry["name"])
         assert alone == {kind: [entry]}, alone
-        if kind == "presets":
+        if kind in ("presets", "learner_presets"):
             for key, value in entry["values"].items():
-                assert f"{key}={value}" in page and f"default {value}]" in words(page), (key, page)
+                assert f"{key}={value}" in words(page), (key, page)
+                assert f"default {value}]" in words(page) or kind == "learner_presets", (key, page)
             continue
         assert f"--{entry['options'][0]['name']}" in page
         for option in entry["options"]:
@@ -55,6 +57,11 @@ for task in everything["tasks"]:
     assert f" {task['max_episode_steps']} " in row and f" {len(task['actions'])} " in row, row
     if task["chance_success"]:
         assert f" {round(100 * task['chance_success'])}% " in row, row
+for learner in everything["learners"]:
+    page = words(engram_list(learner["name"]))
+    assert all(f"{key}={value}" in page for key, value in learner["defaults_elsewhere"].items()), page
+    for preset in everything.get("learner_presets", []):
+        assert (f" {preset['name']} " in page) == (preset["learner"] == learner["name"]), preset
 for backbone in everything["backbones"]:
     page = engram_list(backbone["name"])
     for key in ("parameters", "state_bytes", "multiply_adds_per_step"):
