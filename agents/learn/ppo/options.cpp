@@ -43,7 +43,11 @@ void PpoOptions::list_options(OptionList& list) {
 }
 
 Settings PpoOptions::defaults_elsewhere() const {
-  return {{"run.num_envs", "64"}, {"run.random_episodes", "0"}, {"network.dropout", "0"}, {"memory.dropout", "0"}};
+  return {{"run.num_envs", "64"},
+          {"run.random_episodes", "0"},
+          {"network.dropout", "0"},
+          {"memory.dropout", "0"},
+          {"memory.rows", "by_step"}};
 }
 
 // Both learn from 65,536 steps at a time, in minibatches of 8,192, thirty times, with heads of 128-128.

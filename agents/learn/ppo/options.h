@@ -41,7 +41,8 @@ struct PpoOptions {
   void check() const;
   OptimizerOptions optimizer() const { return {learning_rate, weight_decay, clip_gradient_norm}; }
   IterationOptions iterations() const { return {iteration_steps, epochs, minibatches}; }
-  // Many environments, nothing at random, and no dropout, with which the network would be another one at each step.
+  // Many environments, nothing at random; no dropout, and no rows drawn anew in SHM, with which the network would be
+  // another one at each step.
   Settings defaults_elsewhere() const;
   std::vector<LearnerPreset> presets() const;
   std::vector<HeadSpec> heads(std::int64_t num_actions) const;

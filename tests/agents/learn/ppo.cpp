@@ -166,6 +166,8 @@ TEST_CASE("options of PPO that contradict each other or the rest of a config are
         "learner.kl_goal 0.01 needs a learner.kl_weight to begin with; 0 stays 0 whatever it is multiplied with");
   CHECK(refusal({{"network.dropout", "0.1"}}).starts_with("network.dropout 0.1 "));
   CHECK(refusal({{"memory.name", "hqlt"}, {"memory.dropout", "0.1"}}).starts_with("memory.dropout 0.1 "));
+  CHECK(refusal({{"memory.name", "shm"}}) == "accepted");
+  CHECK(refusal({{"memory.name", "shm"}, {"memory.rows", "drawn"}}).starts_with("memory.rows drawn "));
   CHECK(refusal({{"run.random_episodes", "10"}}).starts_with("run.random_episodes 10 "));
   CHECK(refusal({{"run.updates_per_step", "1"}}).starts_with("run.updates_per_step 1 "));
   CHECK(refusal({{"replay.capacity_steps", "1000"}}).starts_with("replay.capacity_steps 1000 "));

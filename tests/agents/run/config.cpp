@@ -162,7 +162,7 @@ TEST_CASE("a learner is chosen by name, and its options are no other's") {
         "unknown key 'learner.alpha' for learner dqn; it is an option of: sac");
   CHECK(refusal({{"learner.epsilon_last", "0.1"}}) ==
         "unknown key 'learner.epsilon_last' for learner sac; it is an option of: dqn");
-  CHECK(refusal({{"learner.name", "dpn"}}) == "unknown learner 'dpn'; did you mean 'dqn'?");
+  CHECK(refusal({{"learner.name", "dpn"}}) == "unknown learner 'dpn'; did you mean 'dqn' or 'ppo'?");
   const Config other = Config::from_settings({});
   CHECK(message_of<UserError>([&] { check_same_run(config, other, "'run'"); }) ==
         "'run' was made with learner.name = dqn and cannot go on with sac");

@@ -46,13 +46,14 @@ TEST_CASE("so does one on policy that adapts and stops, with episodes of differe
                                    {"run.num_envs", "3"},
                                    {"evaluation.every_steps", "400"},
                                    {"learner.iteration_steps", "200"},
+                                   {"learner.epochs", "25"},
                                    {"learner.advantage_scale", "iteration"},
                                    {"learner.anneal", "true"},
                                    {"learner.kl_weight", "0.2"},
                                    {"learner.kl_goal", "0.001"},
                                    {"learner.target_kl", "0.002"}});
   std::erase_if(settings, [](const auto& item) { return item.first == "task.corridor_length"; });
-  check_resumed_equals_uninterrupted(settings, 20);
+  check_resumed_equals_uninterrupted(settings, 15);
 }
 
 TEST_CASE(
