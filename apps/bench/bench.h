@@ -27,6 +27,7 @@ struct BenchCall {
 int bench_env(const BenchCall& call);
 int bench_gradient(const BenchCall& call);
 int bench_update(const BenchCall& call);
+int bench_train(const BenchCall& call);
 // These measure a GPU, and throw UserError in a program that was built without GPU support.
 int bench_kernels(const BenchCall& call);
 int bench_act(const BenchCall& call);

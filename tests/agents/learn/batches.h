@@ -46,6 +46,12 @@ inline std::string difference(const EpisodeBatch& actual, const EpisodeBatch& ex
         compare("terminated", actual.terminated_BT, expected.terminated_BT, 0),
         compare("steps", actual.steps_B, expected.steps_B, 0), compare("mask", actual.mask_BT, expected.mask_BT, 0)})
     if (!found.empty()) return found;
+  if (!expected.log_prob_BT.defined()) return actual.log_prob_BT.defined() ? "log-probabilities: there are some" : "";
+  if (!actual.log_prob_BT.defined()) return "log-probabilities: there are none";
+  for (const std::string& found : {compare("log-probability", actual.log_prob_BT, expected.log_prob_BT, 0),
+                                   compare("value", actual.value_BT, expected.value_BT, 0),
+                                   compare("advantage", actual.advantage_BT, expected.advantage_BT, 0)})
+    if (!found.empty()) return found;
   return "";
 }
 

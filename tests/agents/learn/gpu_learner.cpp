@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agents/learn/dqn/dqn.h"
 #include "agents/learn/learner.h"
+#include "agents/learn/ppo/ppo.h"
 #include "agents/learn/registry.h"
 #include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
@@ -41,14 +43,23 @@ Config config_of(const std::string& backbone, const std::string& precision, cons
   return Config::from_settings(settings);
 }
 
-// Batches of ragged episodes, all as long as the longest of the task: the first one is.
+// Batches of ragged episodes, all as long as the longest of the task: the first one is. They have what a learner on
+// policy needs as well.
 class Batches {
  public:
-  explicit Batches(torch::Device device) : device_(device), store_({}, task(), 24 * kSteps, torch::kCPU) {
+  explicit Batches(torch::Device device)
+      : device_(device), store_(EpisodeStore::of_iterations(task(), 24 * kSteps, torch::kCPU)) {
     Rng rng(1, Purpose::kTest, 0, 5);
-    for (int i = 0; i < 24; ++i)
-      store_.add(random_episode(task(), i == 0 ? kSteps : 8 + static_cast<int>(rng.below(kSteps - 7)),
-                                i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
+    std::vector<std::int64_t> all;
+    for (int i = 0; i < 24; ++i) {
+      Episode episode = random_episode(task(), i == 0 ? kSteps : 8 + static_cast<int>(rng.below(kSteps - 7)),
+                                       i % 2 == 0 ? End::kTerminated : End::kTruncated, rng);
+      for (std::int64_t t = 0; t < episode.steps(); ++t) episode.log_probs.push_back(-0.9f - 0.4f * rng.uniform());
+      store_.add(episode);
+      all.push_back(i);
+    }
+    const torch::Tensor value_BT = torch::linspace(-1, 1, 24 * kSteps).reshape({24, kSteps});
+    store_.judge(all, value_BT, (20 * value_BT).sin());
   }
   EpisodeBatch next() {
     std::vector<std::int64_t> indices{0};
@@ -169,13 +180,18 @@ TEST_CASE("a recorded update takes the learning rate that is set after its recor
   CHECK(same_weights(*recorded, *launched));
 }
 
-TEST_CASE("a recorded update of DQN is the launched one, bit for bit, and its losses are those of the CPU") {
+TEST_CASE("a recorded update of other learners is the launched one, bit for bit, and its losses are those of the CPU") {
   if (skip_without_gpu()) return;
-  for (const std::string backbone : {"hqlt", "deltanet"}) {
+  for (const auto& [backbone, learner] :
+       {std::pair("hqlt", learner_config(DqnOptions{.clip_gradient_norm = 0.5})),
+        {"deltanet", learner_config(DqnOptions{.clip_gradient_norm = 0.5})},
+        {"hqlt", learner_config(PpoOptions{.value_clip = 0.2})},
+        {"deltanet", learner_config(PpoOptions{.kl_weight = 0.1, .kl_goal = 0.01, .target_kl = 0.5})}}) {
     CAPTURE(backbone);
+    CAPTURE(learner.name());
     Config config = config_of(backbone, "float32");
     config.network.dropout = 0;
-    config.learner = learner_config(DqnOptions{.clip_gradient_norm = 0.5});
+    config.learner = learner;
     OptionList options = config.options();
     options.set("memory.dropout", "0");
     const auto recorded = make_network(config, task(), torch::kCUDA),

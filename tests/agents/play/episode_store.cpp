@@ -9,8 +9,11 @@
 #include <deque>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "envs/vec/cpu_vec_env.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
@@ -309,6 +312,107 @@ TEST_CASE("a restored store holds the same episodes and drops the same ones from
         restored.add(episode);
       }
     }
+}
+
+namespace {
+
+// Log-probabilities that name episode and step.
+Episode with_log_probs(Episode episode, int number) {
+  for (std::int64_t t = 0; t < episode.steps(); ++t)
+    episode.log_probs.push_back(-static_cast<float>(10 * number + t + 1));
+  return episode;
+}
+
+// Values and advantages that name the place in the call and the step.
+std::pair<torch::Tensor, torch::Tensor> numbers(std::int64_t batch, std::int64_t steps) {
+  const torch::Tensor number_BT = 100 * torch::arange(batch).unsqueeze(1) + torch::arange(steps);
+  return {number_BT.to(torch::kFloat32) + 0.5f, -number_BT.to(torch::kFloat32)};
+}
+
+}  // namespace
+
+TEST_CASE("a learner on policy's episodes keep log-probabilities, and what it makes of their steps") {
+  EpisodeStore store = EpisodeStore::of_iterations(pixels_task(), 100, torch::kCPU);
+  const std::vector<int> lengths{3, 1, 10, 4};
+  for (int i = 0; i < 4; ++i) store.add(with_log_probs(numbered_episode(i, lengths[i], End::kTerminated), i));
+  const auto [value_BT, advantage_BT] = numbers(2, 12);  // longer than the episodes
+  store.judge({2, 0}, value_BT, advantage_BT);
+  store.judge({3}, value_BT.narrow(0, 1, 1), advantage_BT.narrow(0, 1, 1));
+  const EpisodeBatch batch = store.gather({0, 2, 3});
+  for (std::int64_t b = 0; b < 3; ++b) {
+    const int episode = std::vector{0, 2, 3}[static_cast<std::size_t>(b)],
+              judged = std::vector{1, 0, 1}[static_cast<std::size_t>(b)];
+    for (std::int64_t t = 0; t < 10; ++t) {
+      const bool valid = t < lengths[static_cast<std::size_t>(episode)];
+      CHECK(batch.log_prob_BT[b][t].item<float>() == (valid ? -static_cast<float>(10 * episode + t + 1) : 0));
+      CHECK(batch.value_BT[b][t].item<float>() == (valid ? static_cast<float>(100 * judged + t) + 0.5f : 0));
+      CHECK(batch.advantage_BT[b][t].item<float>() == (valid ? -static_cast<float>(100 * judged + t) : 0));
+    }
+  }
+  CHECK_THROWS_AS(store.add(numbered_episode(0, 2, End::kTerminated)), std::invalid_argument);
+  CHECK(batch.tensors().size() == 11);
+  CHECK(EpisodeBatch::of(batch.tensors()).advantage_BT.is_same(batch.advantage_BT));
+  CHECK(store_of({}, {2}).gather({0}).tensors().size() == 8);
+}
+
+TEST_CASE("none of an iteration's episodes is dropped, however short they are, until all are") {
+  EpisodeStore store = EpisodeStore::of_iterations(pixels_task(), 100, torch::kCPU);
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 100; ++i) store.add(with_log_probs(numbered_episode(i % 2, 1, End::kTerminated), i));
+    CHECK(store.episodes() == 100);
+    CHECK(store.gather({99}).log_prob_BT[0][0].item<float>() == -991);
+    CHECK(store.gather({0}).log_prob_BT[0][0].item<float>() == -1);
+    store.clear();
+    CHECK(store.episodes() == 0);
+    CHECK(store.steps() == 0);
+  }
+}
+
+TEST_CASE("a batch may have empty episodes behind those that were chosen") {
+  EpisodeStore store = store_of({}, {3, 2});
+  const EpisodeBatch batch = store.gather({1, 0}, 1, 5), chosen = store.gather({1, 0});
+  CHECK(batch.steps_B.size(0) == 5);
+  const auto first_two = [](const EpisodeBatch& of) {
+    std::vector<torch::Tensor> part;
+    for (const torch::Tensor& tensor : of.tensors()) part.push_back(tensor.narrow(0, 0, 2));
+    return EpisodeBatch::of(part);
+  };
+  CHECK(difference(first_two(batch), chosen, 3) == "");
+  CHECK(batch.mask_BT.narrow(0, 2, 3).sum().item<float>() == 0);
+  CHECK(batch.steps_B.narrow(0, 2, 3).sum().item<std::int64_t>() == 0);
+  CHECK((batch.previous_action_BT1.narrow(0, 2, 3) == 3).all().item<bool>());
+}
+
+TEST_CASE("a restored store of a learner on policy has the same log-probabilities, values and advantages") {
+  const TaskInfo task = ragged_env()->info();
+  Episodes episodes(&ragged_env);
+  EpisodeStore store = EpisodeStore::of_iterations(task, 1000, torch::kCPU),
+               restored = EpisodeStore::of_iterations(task, 1000, torch::kCPU);
+  std::vector<std::int64_t> all;
+  for (int i = 0; i < 9; ++i) {
+    store.add(with_log_probs(episodes.next(), i));
+    all.push_back(i);
+  }
+  const auto [value_BT, advantage_BT] = numbers(9, task.max_episode_steps);
+  store.judge(all, value_BT, advantage_BT);
+  StateArchive archive;
+  store.visit_state(archive, &ragged_env);
+  SafetensorsFile file;
+  for (const auto& [name, tensor] : archive.saved_tensors()) file.tensors[name] = tensor.clone();
+  file.metadata = archive.saved_metadata();
+  StateArchive saved(file, "the state");
+  restored.visit_state(saved, &ragged_env);
+  saved.check_all_restored();
+  CHECK(difference(restored.gather(all), store.gather(all), task.num_actions()) == "");
+
+  for (const std::string name : {"log_prob", "value", "advantage"}) {
+    CAPTURE(name);
+    SafetensorsFile damaged = file;
+    damaged.tensors[name] = damaged.tensors.at(name).narrow(0, 0, 2).clone();
+    StateArchive refused(damaged, "the state");
+    EpisodeStore other = EpisodeStore::of_iterations(task, 1000, torch::kCPU);
+    CHECK_THROWS_AS(other.visit_state(refused, &ragged_env), UserError);
+  }
 }
 
 TEST_CASE("an episode's return is the sum of its rewards") {

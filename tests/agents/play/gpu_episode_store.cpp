@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -117,6 +118,35 @@ TEST_CASE("what is kept out of the rings is what the CPU keeps, again and again 
     // The oldest and the newest one, too.
     const std::vector<std::int64_t> ends{0, stores.host.episodes() - 1};
     CHECK(difference(stores.device.gather(ends), stores.host.gather(ends), task.num_actions()) == "");
+  }
+}
+
+TEST_CASE("a learner on policy's batches are those of the store on the host") {
+  if (skip_without_gpu()) return;
+  for (const TaskInfo& task : stored_tasks()) {
+    EpisodeStore device = EpisodeStore::of_iterations(task, kMostSteps, torch::kCUDA),
+                 host = EpisodeStore::of_iterations(task, kMostSteps, torch::kCPU);
+    Rng random(1, Purpose::kTest, 0, 0);
+    for (int round = 0; round < 2; ++round) {
+      constexpr std::int64_t kEpisodes = 150;  // more than one launch has
+      std::vector<std::int64_t> all;
+      for (std::int64_t i = 0; i < kEpisodes; ++i) {
+        const int steps = 1 + static_cast<int>(random.below(static_cast<std::uint32_t>(task.max_episode_steps)));
+        Episode episode = random_episode(task, steps, End::kTerminated, random);
+        for (int t = 0; t < steps; ++t) episode.log_probs.push_back(-random.uniform());
+        device.add(episode);
+        host.add(episode);
+        all.push_back(i);
+      }
+      const torch::Tensor value_BT = torch::randn({kEpisodes, task.max_episode_steps}), advantage_BT = value_BT.sin();
+      device.judge(all, value_BT.to(torch::kCUDA), advantage_BT.to(torch::kCUDA));
+      host.judge(all, value_BT, advantage_BT);
+      std::ranges::reverse(all);
+      CHECK(difference(device.gather(all), host.gather(all), task.num_actions()) == "");
+      CHECK(difference(device.gather({3, 149}, 1, 4), host.gather({3, 149}, 1, 4), task.num_actions()) == "");
+      device.clear();
+      host.clear();
+    }
   }
 }
 

@@ -114,4 +114,17 @@ TEST_CASE("a run on a GPU that is resumed at random points equals the uninterrup
   Settings own = settings;
   own.insert(own.end(), {{"memory.name", "hqlt"}, {"learner.name", "dqn"}, {"learner.epsilon_steps", "400"}});
   check_resumed_equals_uninterrupted(own, 3, 1, torch::kCUDA);
+
+  Settings on_policy = settings;
+  std::erase_if(on_policy, [](const auto& item) {
+    return item.first.starts_with("replay.") || item.first.ends_with(".dropout") ||
+           item.first == "run.random_episodes" || item.first == "run.updates_per_step";
+  });
+  on_policy.insert(on_policy.end(), {{"memory.name", "hqlt"},
+                                     {"learner.name", "ppo"},
+                                     {"learner.iteration_steps", "150"},
+                                     {"learner.epochs", "3"},
+                                     {"learner.minibatches", "2"},
+                                     {"learner.target_kl", "0.01"}});
+  check_resumed_equals_uninterrupted(on_policy, 5, 1, torch::kCUDA);
 }

@@ -7,7 +7,7 @@ import pathlib
 
 from program import engram, refused, scratch_folder
 
-SUBJECTS = ("env", "kernels", "act", "update", "run", "gradient")
+SUBJECTS = ("env", "kernels", "act", "update", "train", "run", "gradient")
 bench = functools.partial(engram, "bench", timeout=60)
 
 
@@ -21,7 +21,7 @@ for subject in SUBJECTS:
     assert f"\n  {subject} " in help_text, subject
 
 gpu_support = "GPU support: yes" in engram("--version")
-for subject in SUBJECTS if gpu_support else ("env", "update", "gradient"):
+for subject in SUBJECTS if gpu_support else ("env", "update", "train", "gradient"):
     text = bench(subject, "--help")
     assert text.startswith(f"Usage: engram bench {subject} [options]\n") and "--json" in text, text
     assert "--against" in text, text
@@ -59,6 +59,15 @@ for words, message in ((("--memory", ""), "memory = '' is not allowed"),
                        (("--memory=lstm,gnu",), "--memory 'gnu': unknown backbone 'gnu'; did you mean 'gru'"),
                        (("--memory=hqlt:window=0",), "--memory 'hqlt:window=0': memory.window = '0' is not allowed")):
     refused("bench", "gradient", *words, saying=message)
+
+# Whole training on the CPU: small iterations, of which some are over in time.
+measured = rows("train", "--device=cpu", "--memory=gru,none", "--width=8", "--environments=8", "--iteration_steps=400",
+                "--epochs=1", "--minibatches=2", "--seconds=2")
+assert [row["backbone"] for row in measured] == ["gru", "none"], measured
+for row in measured:
+    assert row["passed"] and 0 <= row["divergence"] <= row["bound"], row
+    assert row["iterations"] > 0 and row["steps_per_second"] > 0 and row["precision"] == "float32", row
+    assert 0 < row["share_acting"] + row["share_learning"] <= 1.01, row
 
 # An update on the CPU: of the quickstart's agent, checked against double precision before it is timed.
 update = ("update", "--device=cpu", "--size=quickstart", "--seconds=0.05")
@@ -143,3 +152,8 @@ for words, message in ((("--device=cpu", "--size=huge"), "--size 'huge' is none 
                        (("--device=cpu", "--memory=gnu"), "unknown backbone 'gnu'"),
                        (("--device=cpu", "--seconds=0"), "seconds")):
     refused("bench", "update", *words, saying=message)
+for words, message in ((("--device=tpu",), "--device 'tpu' is neither cpu nor cuda"),
+                       (("--device=cpu", "--memory=gnu"), "unknown backbone 'gnu'"),
+                       (("--device=cpu", "--width=0"), "'0'"),
+                       (("--device=cpu", "--precision=half"), "run.precision = 'half'")):
+    refused("bench", "train", *words, saying=message)
