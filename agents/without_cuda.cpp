@@ -41,7 +41,7 @@ void EpisodeStore::keep_on_gpu(const RecordingMemory&, const std::vector<KeptEpi
 void EpisodeStore::gather_on_gpu(const EpisodeGather&, const std::vector<StoredEpisode>&) const {
   not_built("episodes");
 }
-void EpisodeStore::judge_on_gpu(const EpisodeJudgement&, const std::vector<StoredEpisode>&) const {
+void EpisodeStore::put_advantages_on_gpu(const EpisodeAdvantages&, const std::vector<StoredEpisode>&) const {
   not_built("episodes");
 }
 std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig&, std::uint64_t, Purpose, int, int,

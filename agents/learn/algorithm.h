@@ -86,13 +86,13 @@ using SumOverRanks = std::function<void(torch::Tensor& sums)>;
 
 // What a learner on policy makes of the steps of a batch before it learns from them: float32 [B, T] on the device, 0 in
 // the padding.
-struct Judged {
+struct AdvantageEstimate {
   torch::Tensor value_BT;      // V(h_t)
   torch::Tensor advantage_BT;  // of a_t
 };
 
-// What a learner on policy does in an iteration (experience/iterations.h): it judges all of its episodes by the weights
-// that it has then, and learns from them in several passes.
+// What a learner on policy does in an iteration (experience/iterations.h): it estimates the advantages in all of its
+// episodes by the weights that it has then, and learns from them in several passes.
 class OnPolicy {
  public:
   virtual ~OnPolicy() = default;
@@ -101,9 +101,9 @@ class OnPolicy {
   virtual double learning_rate(double progress) const = 0;
   virtual void begin_iteration() = 0;
   // Nothing in it waits for the device, and padding has no influence.
-  virtual Judged judged(AgentNetwork& network, const EpisodeBatch& batch) = 0;
-  // All episodes of this rank have been judged.
-  virtual void all_judged(const SumOverRanks& sum) = 0;
+  virtual AdvantageEstimate estimate_advantages(AgentNetwork& network, const EpisodeBatch& batch) = 0;
+  // Those of all episodes of this rank have been estimated.
+  virtual void all_estimated(const SumOverRanks& sum) = 0;
   // All of the episodes are learnt from once more.
   virtual void begin_pass() = 0;
 };

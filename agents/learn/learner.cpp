@@ -24,7 +24,7 @@ Learner::Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> netw
                       ? nullptr
                       : std::make_unique<DeviceSum>(ranks_, weights_.device())),
       step_(weights_.device()),
-      judging_(weights_.device()) {}
+      estimating_(weights_.device()) {}
 
 OnPolicy& Learner::on_policy() {
   OnPolicy* const on_policy = algorithm_->on_policy();
@@ -34,12 +34,12 @@ OnPolicy& Learner::on_policy() {
 
 void Learner::anneal(double progress) { optimizer_.set_learning_rate(on_policy().learning_rate(progress)); }
 
-Judged Learner::judge(const EpisodeBatch& batch) {
+AdvantageEstimate Learner::estimate_advantages(const EpisodeBatch& batch) {
   const std::vector<torch::Tensor> values =
-      judging_.run(batch.tensors(), [this](const std::vector<torch::Tensor>& inputs) {
+      estimating_.run(batch.tensors(), [this](const std::vector<torch::Tensor>& inputs) {
         const torch::NoGradGuard no_grad;
-        const Judged judged = on_policy().judged(*network_, EpisodeBatch::of(inputs));
-        return std::vector<torch::Tensor>{judged.value_BT, judged.advantage_BT};
+        const AdvantageEstimate estimate = on_policy().estimate_advantages(*network_, EpisodeBatch::of(inputs));
+        return std::vector<torch::Tensor>{estimate.value_BT, estimate.advantage_BT};
       });
   return {values.at(0), values.at(1)};
 }

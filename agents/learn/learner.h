@@ -49,12 +49,12 @@ class Learner {
   // returns has the names of scalar_names(), in their order, and stays valid until the next update.
   NamedScalars update(const EpisodeBatch& batch);
   // Of a learner on policy (OnPolicy): its rate becomes that of an iteration which begins when so much of the run is
-  // over, 0 to 1; an iteration begins; what it makes of a batch's steps, valid until the next call; all have been
-  // judged; a pass begins. Nothing waits for the device.
+  // over, 0 to 1; an iteration begins; what it makes of a batch's steps, valid until the next call; all of the
+  // iteration's have been estimated; a pass begins. Nothing waits for the device.
   void anneal(double progress);
   void begin_iteration() { on_policy().begin_iteration(); }
-  Judged judge(const EpisodeBatch& batch);
-  void all_judged() { on_policy().all_judged(sum_over_ranks()); }
+  AdvantageEstimate estimate_advantages(const EpisodeBatch& batch);
+  void all_estimated() { on_policy().all_estimated(sum_over_ranks()); }
   void begin_pass() { on_policy().begin_pass(); }
   // The algorithm's, then gradient_norm, before clipping.
   std::vector<std::string> scalar_names() const;
@@ -67,7 +67,7 @@ class Learner {
   // From now on no update is recorded or replayed; recorded updates are measured against such ones.
   void launch_every_update() {
     step_.launch_every_step();
-    judging_.launch_every_step();
+    estimating_.launch_every_step();
   }
 
   // Waits for the device. Where one of several ranks is lost, whose share the last updates lack, throws RankLost.
@@ -99,7 +99,7 @@ class Learner {
   std::shared_ptr<Ranks> ranks_;
   std::unique_ptr<DeviceSum> device_sum_;  // of several ranks on GPUs
   mutable bool summed_ = true;             // no update since the sums were last found to be whole
-  RecordedStep step_, judging_;            // their graphs hold sums
+  RecordedStep step_, estimating_;         // their graphs hold sums
 };
 
 }  // namespace engram

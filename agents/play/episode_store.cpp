@@ -22,16 +22,16 @@ ReplayOptions keeping(std::int64_t steps) { return {.capacity_steps = steps, .mi
 
 EpisodeStore::EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t most_steps,
                            torch::Device device)
-    : EpisodeStore(options, task, options.rows(task, most_steps), device, /*judged=*/false) {}
+    : EpisodeStore(options, task, options.rows(task, most_steps), device, /*on_policy=*/false) {}
 
 // An episode of one step has two rows; one of full length may not fit before the end of the rows.
 EpisodeStore EpisodeStore::of_iterations(const TaskInfo& task, std::int64_t most_steps, torch::Device device) {
   return {keeping(most_steps), task, 2 * most_steps + 2 * (task.max_episode_steps + std::int64_t{1}), device,
-          /*judged=*/true};
+          /*on_policy=*/true};
 }
 
 EpisodeStore::EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t rows, torch::Device device,
-                           bool judged)
+                           bool on_policy)
     : options_(options), task_(task), device_(device), capacity_rows_(rows) {
   const auto on_device = torch::TensorOptions(device);
   observation_ = torch::empty({capacity_rows_ * task.observation.bytes()}, on_device.dtype(torch::kUInt8));
@@ -39,7 +39,7 @@ EpisodeStore::EpisodeStore(const ReplayOptions& options, const TaskInfo& task, s
   reward_ = torch::empty({capacity_rows_}, on_device.dtype(torch::kFloat32));
   rows_ = {task.observation.bytes(), observation_.data_ptr<std::uint8_t>(), action_.data_ptr<std::int32_t>(),
            reward_.data_ptr<float>(), nullptr};
-  if (!judged) return;
+  if (!on_policy) return;
   const auto column = [&](torch::Tensor& tensor) {
     tensor = torch::zeros_like(reward_);
     return tensor.data_ptr<float>();
@@ -197,16 +197,16 @@ EpisodeBatch EpisodeStore::gather(const std::vector<std::int64_t>& indices, std:
   return batch;
 }
 
-void EpisodeStore::judge(const std::vector<std::int64_t>& indices, const torch::Tensor& value_BT,
-                         const torch::Tensor& advantage_BT) {
-  const torch::Tensor values = value_BT.contiguous(), advantages = advantage_BT.contiguous();
-  const EpisodeJudgement judgement{static_cast<int>(indices.size()), values.size(1), values.const_data_ptr<float>(),
-                                   advantages.const_data_ptr<float>()};
+void EpisodeStore::put_advantages(const std::vector<std::int64_t>& indices, const torch::Tensor& value_BT,
+                                  const torch::Tensor& advantage_BT) {
+  const torch::Tensor value = value_BT.contiguous(), advantage = advantage_BT.contiguous();
+  const EpisodeAdvantages advantages{static_cast<int>(indices.size()), value.size(1), value.const_data_ptr<float>(),
+                                     advantage.const_data_ptr<float>()};
   const std::vector<StoredEpisode> episodes = chosen(indices);
-  if (device_.is_cuda()) return judge_on_gpu(judgement, episodes);
+  if (device_.is_cuda()) return put_advantages_on_gpu(advantages, episodes);
   for (std::size_t b = 0; b < episodes.size(); ++b)
     for (std::int64_t t = 0; t < episodes[b].steps; ++t)
-      put_judgement(rows_, judgement, episodes[b], static_cast<std::int64_t>(b), t);
+      put_advantage(rows_, advantages, episodes[b], static_cast<std::int64_t>(b), t);
 }
 
 void EpisodeStore::gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const {
@@ -256,11 +256,11 @@ void EpisodeStore::visit_state(StateArchive& archive,
       archive.refuse("log_prob", "the episodes' log-probabilities are missing");
     keep(log, *make_environments(), archive);
   }
-  if (with_log_probs) visit_judgements(archive);
+  if (with_log_probs) visit_advantages(archive);
 }
 
 // Episode by episode.
-void EpisodeStore::visit_judgements(StateArchive& archive) {
+void EpisodeStore::visit_advantages(StateArchive& archive) {
   for (const auto& [name, column] : {std::pair("value", value_), std::pair("advantage", advantage_)}) {
     torch::Tensor on_host = column.cpu();
     float* const rows = on_host.data_ptr<float>();

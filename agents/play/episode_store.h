@@ -31,7 +31,7 @@ class EpisodeStore {
   // where a GPU is too small.
   EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t most_steps, torch::Device device);
   // Of a learner on policy, for up to `most_steps` steps between two calls of clear(); keeps log-probabilities as well,
-  // which episodes that are added must have, and what judge() is told.
+  // which episodes that are added must have, and what put_advantages() gives them.
   static EpisodeStore of_iterations(const TaskInfo& task, std::int64_t most_steps, torch::Device device);
 
   // Keeps ended episodes out of the rings in which they were recorded, on this device; drops the oldest ones beyond the
@@ -56,8 +56,8 @@ class EpisodeStore {
 
   // Of of_iterations(): value_BT and advantage_BT (float32 [B, T] on the device) become those of the steps of the
   // chosen episodes, the first of B; batches have them from now on.
-  void judge(const std::vector<std::int64_t>& indices, const torch::Tensor& value_BT,
-             const torch::Tensor& advantage_BT);
+  void put_advantages(const std::vector<std::int64_t>& indices, const torch::Tensor& value_BT,
+                      const torch::Tensor& advantage_BT);
   void clear();
 
   // Keeps a log's episodes instead of those that are there, by playing them again in environments like those in which
@@ -81,7 +81,7 @@ class EpisodeStore {
 
  private:
   EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t rows, torch::Device device,
-               bool judged);
+               bool on_policy);
 
   struct Entry {
     StoredEpisode rows;
@@ -97,13 +97,13 @@ class EpisodeStore {
   EpisodeBatch batch_of(std::int64_t batch, std::int64_t steps);
   EpisodeBatch new_batch(std::int64_t batch, std::int64_t steps) const;
   std::vector<StoredEpisode> chosen(const std::vector<std::int64_t>& indices) const;
-  void visit_judgements(StateArchive& archive);
+  void visit_advantages(StateArchive& archive);
   torch::Tensor upload(const void* data, std::size_t bytes) const;
   void gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const;
   // Where there is GPU support.
   void keep_on_gpu(const RecordingMemory& recording, const std::vector<KeptEpisode>& kept) const;
   void gather_on_gpu(const EpisodeGather& batch, const std::vector<StoredEpisode>& episodes) const;
-  void judge_on_gpu(const EpisodeJudgement& judgement, const std::vector<StoredEpisode>& episodes) const;
+  void put_advantages_on_gpu(const EpisodeAdvantages& advantages, const std::vector<StoredEpisode>& episodes) const;
 
   const ReplayOptions options_;
   const TaskInfo task_;

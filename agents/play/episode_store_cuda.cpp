@@ -33,8 +33,9 @@ void EpisodeStore::gather_on_gpu(const EpisodeGather& batch, const std::vector<S
   gather_episodes(rows_, batch, episodes.data(), current_stream());
 }
 
-void EpisodeStore::judge_on_gpu(const EpisodeJudgement& judgement, const std::vector<StoredEpisode>& episodes) const {
-  put_judgements(rows_, judgement, episodes.data(), current_stream());
+void EpisodeStore::put_advantages_on_gpu(const EpisodeAdvantages& advantages,
+                                         const std::vector<StoredEpisode>& episodes) const {
+  engram::put_advantages(rows_, advantages, episodes.data(), current_stream());
 }
 
 }  // namespace engram

@@ -104,6 +104,7 @@ RecordingMemory::RecordingMemory(const TaskInfo& task, int num_envs, int between
   ended_ = bytes_for(std::int64_t{num_envs} * between_looks, sizeof(EndedEpisode), device);
   progress_2N_ = torch::zeros({2, num_envs}, on_device.dtype(torch::kInt32));
   seen_2N_ = torch::zeros({2, num_envs}, torch::TensorOptions(torch::kInt32).pinned_memory(device.is_cuda()));
+  if (device.is_cuda()) seen_ended_ = torch::empty_like(ended_, torch::TensorOptions(torch::kCPU).pinned_memory(true));
   view_ = {static_cast<std::int32_t>(ring),
            between_looks,
            {task.observation.bytes(), observation_.data_ptr<std::uint8_t>(), action_.data_ptr<std::int32_t>(),
@@ -129,7 +130,8 @@ std::vector<RecordedEpisode> RecordingMemory::look() {
   const std::int32_t* const ended_N = seen_2N_.const_data_ptr<std::int32_t>() + size;
   std::vector<RecordedEpisode> episodes;
   if (std::all_of(ended_N, ended_N + size, [](std::int32_t ended) { return ended == 0; })) return episodes;
-  const torch::Tensor bytes = ended_.cpu();
+  if (ended_.is_cuda()) seen_ended_.copy_(ended_);
+  const torch::Tensor& bytes = ended_.is_cuda() ? seen_ended_ : ended_;
   const auto* const ended_NE = reinterpret_cast<const EndedEpisode*>(bytes.const_data_ptr<std::uint8_t>());
   for (std::int32_t i = 0; i < size; ++i)
     for (std::int32_t e = 0; e < ended_N[i]; ++e)

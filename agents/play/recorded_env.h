@@ -69,6 +69,7 @@ class RecordingMemory {
   torch::Tensor observation_, action_, reward_, log_prob_, running_, ended_;
   torch::Tensor progress_2N_;  // int32: steps of the running episode, episodes ended
   torch::Tensor seen_2N_;      // the same on the host, of the last look
+  torch::Tensor seen_ended_;   // of a GPU: ended_ on the host, pinned
   EpisodeRecorder view_;
 };
 

@@ -158,7 +158,7 @@ HOST_DEVICE inline void gather_row(const EpisodeRows& rows, const EpisodeGather&
 }
 
 // What a learner makes of B episodes' steps, [B, T], on its way into their rows.
-struct EpisodeJudgement {
+struct EpisodeAdvantages {
   int size;            // B
   std::int64_t steps;  // T
   const float* value_BT;
@@ -166,12 +166,12 @@ struct EpisodeJudgement {
 };
 
 // Step t < T of the batch's episode b.
-HOST_DEVICE inline void put_judgement(const EpisodeRows& rows, const EpisodeJudgement& judgement,
+HOST_DEVICE inline void put_advantage(const EpisodeRows& rows, const EpisodeAdvantages& advantages,
                                       const StoredEpisode& episode, std::int64_t b, std::int64_t t) {
   if (t >= episode.steps) return;
-  const std::int64_t from = b * judgement.steps + t, to = episode.first + t;
-  rows.value[to] = judgement.value_BT[from];
-  rows.advantage[to] = judgement.advantage_BT[from];
+  const std::int64_t from = b * advantages.steps + t, to = episode.first + t;
+  rows.value[to] = advantages.value_BT[from];
+  rows.advantage[to] = advantages.advantage_BT[from];
 }
 
 }  // namespace engram

@@ -49,7 +49,7 @@ __device__ void gather_bytes(const std::uint8_t* from, std::uint8_t* to, std::in
   for (std::int64_t at = begin; at < end; ++at) to[at] = at < valid ? from[at] : 0;
 }
 
-// Some of a batch's episodes; a Batch is an EpisodeGather or an EpisodeJudgement.
+// Some of a batch's episodes; a Batch is an EpisodeGather or an EpisodeAdvantages.
 template <class Batch>
 struct BatchLaunch {
   EpisodeRows rows;
@@ -82,11 +82,12 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant_
   for (std::int64_t t = first; t <= batch.steps; t += stride) gather_row(rows, batch, episode, b, t);
 }
 
-__global__ void __launch_bounds__(kThreads) judgement_kernel(const __grid_constant__ BatchLaunch<EpisodeJudgement> p) {
+__global__ void __launch_bounds__(kThreads)
+    advantages_kernel(const __grid_constant__ BatchLaunch<EpisodeAdvantages> p) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t t = first; t < p.batch.steps; t += stride)
-    put_judgement(p.rows, p.batch, p.episodes[blockIdx.y], p.first + static_cast<int>(blockIdx.y), t);
+    put_advantage(p.rows, p.batch, p.episodes[blockIdx.y], p.first + static_cast<int>(blockIdx.y), t);
 }
 
 dim3 grid_of(std::int64_t items, int episodes, const char* what) {
@@ -127,9 +128,9 @@ void gather_episodes(const EpisodeRows& rows, const EpisodeGather& batch, const 
   launch_batch<gather_kernel>(rows, batch, episode_B, std::max(vectors, batch.steps + 1), "gather of episodes", stream);
 }
 
-void put_judgements(const EpisodeRows& rows, const EpisodeJudgement& judgement, const StoredEpisode* episode_B,
+void put_advantages(const EpisodeRows& rows, const EpisodeAdvantages& advantages, const StoredEpisode* episode_B,
                     cudaStream_t stream) {
-  launch_batch<judgement_kernel>(rows, judgement, episode_B, judgement.steps, "judgements of episodes", stream);
+  launch_batch<advantages_kernel>(rows, advantages, episode_B, advantages.steps, "advantages of episodes", stream);
 }
 
 }  // namespace engram

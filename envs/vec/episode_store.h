@@ -21,7 +21,7 @@ void gather_episodes(const EpisodeRows& rows, const EpisodeGather& batch, const 
                      cudaStream_t stream);
 
 // Of episodes of `rows`, which have columns for it; as gather_episodes().
-void put_judgements(const EpisodeRows& rows, const EpisodeJudgement& judgement, const StoredEpisode* episode_B,
+void put_advantages(const EpisodeRows& rows, const EpisodeAdvantages& advantages, const StoredEpisode* episode_B,
                     cudaStream_t stream);
 
 }  // namespace engram

@@ -69,14 +69,14 @@ EpisodeBatch Iterations::gather(const std::vector<std::int64_t>& episodes, const
 }
 
 // In batches as large as minibatches.
-void Iterations::judge_all(Learner& learner, const BatchShape& least) {
+void Iterations::estimate_all(Learner& learner, const BatchShape& least) {
   const std::vector<std::int64_t> all = numbers_below(store_.episodes());
   for (std::int64_t i = 0; i < options_.minibatches; ++i) {
     const std::vector<std::int64_t> episodes = part_of(all, i, options_.minibatches);
-    const Judged judged = learner.judge(gather(episodes, least));
-    store_.judge(episodes, judged.value_BT, judged.advantage_BT);
+    const AdvantageEstimate estimate = learner.estimate_advantages(gather(episodes, least));
+    store_.put_advantages(episodes, estimate.value_BT, estimate.advantage_BT);
   }
-  learner.all_judged();
+  learner.all_estimated();
 }
 
 void Iterations::shuffle() {
@@ -92,7 +92,7 @@ NamedScalars Iterations::update(Learner& learner, const BatchShape& least, doubl
   annealed_ = true;
   if (begins) {
     learner.begin_iteration();
-    judge_all(learner, least);
+    estimate_all(learner, least);
   }
   const std::int64_t number = done_ % options_.minibatches;
   if (number == 0) {

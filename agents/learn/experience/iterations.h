@@ -39,7 +39,7 @@ class Iterations final : public Experience {
  private:
   std::int64_t updates() const { return std::int64_t{options_.passes} * options_.minibatches; }
   EpisodeBatch gather(const std::vector<std::int64_t>& episodes, const BatchShape& least);
-  void judge_all(Learner& learner, const BatchShape& least);
+  void estimate_all(Learner& learner, const BatchShape& least);
   void shuffle();
 
   const IterationOptions options_;

@@ -142,7 +142,7 @@ void Ppo::begin_pass() {
   kl_count_.zero_();
 }
 
-Judged Ppo::judged(AgentNetwork& network, const EpisodeBatch& batch) {
+AdvantageEstimate Ppo::estimate_advantages(AgentNetwork& network, const EpisodeBatch& batch) {
   const Tensor value_BT1 =
       values_of(PpoHeads::of(network.heads(features_of(network, batch)))).to(torch::kFloat32).contiguous();
   const Tensor advantage_BT = advantages_of(batch, value_BT1, options_.gamma, options_.gae_lambda);
@@ -151,7 +151,7 @@ Judged Ppo::judged(AgentNetwork& network, const EpisodeBatch& batch) {
   return {torch::where(batch.mask_BT > 0, value_BT, 0), advantage_BT};
 }
 
-void Ppo::all_judged(const SumOverRanks& sum) {
+void Ppo::all_estimated(const SumOverRanks& sum) {
   if (options_.advantage_scale == AdvantageScale::kIteration) sum(moments_);
 }
 

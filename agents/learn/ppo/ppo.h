@@ -32,8 +32,8 @@ class Ppo final : public Algorithm, public OnPolicy {
 
   double learning_rate(double progress) const override;
   void begin_iteration() override;
-  Judged judged(AgentNetwork& network, const EpisodeBatch& batch) override;
-  void all_judged(const SumOverRanks& sum) override;
+  AdvantageEstimate estimate_advantages(AgentNetwork& network, const EpisodeBatch& batch) override;
+  void all_estimated(const SumOverRanks& sum) override;
   void begin_pass() override;
 
  private:

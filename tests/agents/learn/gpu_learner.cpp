@@ -59,7 +59,7 @@ class Batches {
       all.push_back(i);
     }
     const torch::Tensor value_BT = torch::linspace(-1, 1, 24 * kSteps).reshape({24, kSteps});
-    store_.judge(all, value_BT, (20 * value_BT).sin());
+    store_.put_advantages(all, value_BT, (20 * value_BT).sin());
   }
   EpisodeBatch next() {
     std::vector<std::int64_t> indices{0};

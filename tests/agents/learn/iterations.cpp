@@ -42,7 +42,7 @@ using Name = std::pair<int, int>;  // environment and episode
 // What happened, in order.
 struct Events {
   std::vector<std::string> moments;
-  std::vector<std::vector<Name>> judged, learnt;  // the episodes of each batch
+  std::vector<std::vector<Name>> estimated, learnt;  // the episodes of each batch
 };
 
 // A learner that writes down what it is given. An episode's steps are worth its environment, the advantage is its
@@ -74,12 +74,12 @@ class Watching final : public Algorithm, public OnPolicy {
     return 0.1;
   }
   void begin_iteration() override { events_.moments.emplace_back("iteration"); }
-  Judged judged(AgentNetwork&, const EpisodeBatch& batch) override {
-    events_.judged.push_back(names_of(batch));
+  AdvantageEstimate estimate_advantages(AgentNetwork&, const EpisodeBatch& batch) override {
+    events_.estimated.push_back(names_of(batch));
     const torch::Tensor first = batch.observation.narrow(1, 0, batch.mask_BT.size(1));
     return {first.select(2, 0).clone(), first.select(2, 1).clone()};
   }
-  void all_judged(const SumOverRanks&) override { events_.moments.emplace_back("judged"); }
+  void all_estimated(const SumOverRanks&) override { events_.moments.emplace_back("estimated"); }
   void begin_pass() override { events_.moments.emplace_back("pass"); }
 
  private:
@@ -177,8 +177,8 @@ TEST_CASE("every pass of an iteration learns from each of its episodes once, in 
     CHECK(updates == 12);
     CHECK(run.experience->unlearnt_steps() == 0);
     CHECK_FALSE(run.experience->ready());
-    CHECK(events.moments == std::vector<std::string>{"rate at 0.2", "iteration", "judged", "pass", "pass", "pass"});
-    CHECK((all_of(events.judged, 0, 4) == ended));
+    CHECK(events.moments == std::vector<std::string>{"rate at 0.2", "iteration", "estimated", "pass", "pass", "pass"});
+    CHECK((all_of(events.estimated, 0, 4) == ended));
     for (std::size_t pass = 0; pass < 3; ++pass) CHECK((all_of(events.learnt, 4 * pass, 4) == ended));
     CHECK(events.learnt[0] != events.learnt[4]);
     for (const std::vector<Name>& batch : events.learnt) CHECK(batch.size() >= ended.size() / 4);

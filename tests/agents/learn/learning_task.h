@@ -59,7 +59,7 @@ class LearningTask {
         number = scale * (rng.uniform() - 0.5f);
       return drawn;
     };
-    store_.judge({0, 1, 2, 3, 4, 5, 6}, numbers(1), numbers(4));
+    store_.put_advantages({0, 1, 2, 3, 4, 5, 6}, numbers(1), numbers(4));
   }
 
   // Draws from LibTorch's generator, which is the program's.

@@ -33,8 +33,8 @@ std::shared_ptr<AgentNetwork> network_of(const std::string& backbone, const Task
   return network;
 }
 
-// A batch that a learner on policy has judged, with probabilities near those of `network`.
-EpisodeBatch judged_batch(AgentNetwork& network, const TaskInfo& task, double noise) {
+// A batch whose advantages a learner on policy has estimated, with probabilities near those of `network`.
+EpisodeBatch estimated_batch(AgentNetwork& network, const TaskInfo& task, double noise) {
   EpisodeBatch batch = random_batch(task, 3);
   const torch::NoGradGuard no_grad;
   const PpoHeads heads = PpoHeads::of(network.heads(features_of(network, batch)));
@@ -54,15 +54,15 @@ const SumOverRanks kAlone = [](torch::Tensor&) {};
 TEST_CASE("advantages are brought to mean 0 and deviation 1, over a minibatch or an iteration") {
   const TaskInfo task = vector_task(4, 3, 7);
   const auto network = network_of("gru", task);
-  const EpisodeBatch batch = judged_batch(*network, task, 0.1);
+  const EpisodeBatch batch = estimated_batch(*network, task, 0.1);
   const auto actor_loss = [&](const PpoOptions& options, double scale, double shift, bool iteration = false) {
     EpisodeBatch scaled = batch;
     scaled.advantage_BT = (batch.advantage_BT * scale + shift) * batch.mask_BT;
     Ppo algorithm(options, *network);
     if (iteration) {
       algorithm.begin_iteration();
-      algorithm.judged(*network, batch);
-      algorithm.all_judged(kAlone);
+      algorithm.estimate_advantages(*network, batch);
+      algorithm.all_estimated(kAlone);
     }
     return named(algorithm.loss(*network, scaled, kAlone).scalars, "actor_loss").item<double>();
   };
@@ -79,7 +79,7 @@ TEST_CASE("advantages are brought to mean 0 and deviation 1, over a minibatch or
 TEST_CASE("an iteration whose divergence passes the target learns no more, and the next one does") {
   const TaskInfo task = vector_task(4, 3, 7);
   const auto network = network_of("gru", task);
-  const EpisodeBatch near = judged_batch(*network, task, 0), far = judged_batch(*network, task, 1);
+  const EpisodeBatch near = estimated_batch(*network, task, 0), far = estimated_batch(*network, task, 1);
   Learner learner(learner_config(PpoOptions{.target_kl = 0.05, .learning_rate = 1e-4}), network);
   const auto changes = [&](const EpisodeBatch& batch) {
     const torch::Tensor before = network->named_parameters()["actor.output.weight"].detach().clone();
@@ -98,7 +98,7 @@ TEST_CASE("an iteration whose divergence passes the target learns no more, and t
 TEST_CASE("the weight of the divergence follows that of an iteration's last pass") {
   const TaskInfo task = vector_task(4, 3, 7);
   const auto network = network_of("gru", task);
-  const EpisodeBatch near = judged_batch(*network, task, 0), far = judged_batch(*network, task, 1);
+  const EpisodeBatch near = estimated_batch(*network, task, 0), far = estimated_batch(*network, task, 1);
   Learner learner(learner_config(PpoOptions{.kl_weight = 0.2, .kl_goal = 0.01, .learning_rate = 0}), network);
   const auto weight_after = [&](const std::vector<EpisodeBatch>& passes) {
     for (const EpisodeBatch& batch : passes) {

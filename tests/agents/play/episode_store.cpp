@@ -336,8 +336,8 @@ TEST_CASE("a learner on policy's episodes keep log-probabilities, and what it ma
   const std::vector<int> lengths{3, 1, 10, 4};
   for (int i = 0; i < 4; ++i) store.add(with_log_probs(numbered_episode(i, lengths[i], End::kTerminated), i));
   const auto [value_BT, advantage_BT] = numbers(2, 12);  // longer than the episodes
-  store.judge({2, 0}, value_BT, advantage_BT);
-  store.judge({3}, value_BT.narrow(0, 1, 1), advantage_BT.narrow(0, 1, 1));
+  store.put_advantages({2, 0}, value_BT, advantage_BT);
+  store.put_advantages({3}, value_BT.narrow(0, 1, 1), advantage_BT.narrow(0, 1, 1));
   const EpisodeBatch batch = store.gather({0, 2, 3});
   for (std::int64_t b = 0; b < 3; ++b) {
     const int episode = std::vector{0, 2, 3}[static_cast<std::size_t>(b)],
@@ -394,7 +394,7 @@ TEST_CASE("a restored store of a learner on policy has the same log-probabilitie
     all.push_back(i);
   }
   const auto [value_BT, advantage_BT] = numbers(9, task.max_episode_steps);
-  store.judge(all, value_BT, advantage_BT);
+  store.put_advantages(all, value_BT, advantage_BT);
   StateArchive archive;
   store.visit_state(archive, &ragged_env);
   SafetensorsFile file;

@@ -139,8 +139,8 @@ TEST_CASE("a learner on policy's batches are those of the store on the host") {
         all.push_back(i);
       }
       const torch::Tensor value_BT = torch::randn({kEpisodes, task.max_episode_steps}), advantage_BT = value_BT.sin();
-      device.judge(all, value_BT.to(torch::kCUDA), advantage_BT.to(torch::kCUDA));
-      host.judge(all, value_BT, advantage_BT);
+      device.put_advantages(all, value_BT.to(torch::kCUDA), advantage_BT.to(torch::kCUDA));
+      host.put_advantages(all, value_BT, advantage_BT);
       std::ranges::reverse(all);
       CHECK(difference(device.gather(all), host.gather(all), task.num_actions()) == "");
       CHECK(difference(device.gather({3, 149}, 1, 4), host.gather({3, 149}, 1, 4), task.num_actions()) == "");
