@@ -26,7 +26,7 @@ void print_bench_help() {
             << "\n  kernels  " << wrapped("the delta rule, attention and their steps on a GPU", 11) << "\n  act      "
             << wrapped("a step of the agent on a GPU, alone and with environment and recording", 11)
             << "\n  update   an update of the learner on a GPU, or on the CPU\n"
-               "  train    whole training by PPO, in environment steps per second\n"
+               "  train    whole training by PPO, in steps per second\n"
                "  run      a minute of a published run on a GPU\n"
             << "  gradient "
             << wrapped("not speed: what of a loss's gradient reaches a cue over a delay, before learning; on the CPU",

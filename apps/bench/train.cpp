@@ -52,6 +52,7 @@ Config config_of(const TrainArguments& arguments, const std::string& memory, con
                                          {"run.num_envs", std::to_string(arguments.environments)},
                                          {"run.steps", "1000000000000"},
                                          {"run.device", arguments.device},
+                                         {"run.threads", std::to_string(arguments.threads)},
                                          {"run.precision", arguments.precision},
                                          {"run.max_seconds", std::to_string(arguments.seconds)},
                                          {"run.metrics_every_steps", std::to_string(arguments.iteration_steps)},
@@ -136,9 +137,8 @@ class Iterated final : public TrainObserver {
   std::vector<Mark> marks_;
 };
 
-bool measure(const TrainArguments& arguments, const std::string& memory, const std::string& width, torch::Device device,
-             BenchReport& report) {
-  const Config config = config_of(arguments, memory, width);
+bool measure(const Config& config, torch::Device device, BenchReport& report) {
+  const std::string memory = config.memory.name(), width = std::to_string(config.memory.width());
   const bool in_bfloat16 = compute_dtype(config, device) == torch::kBFloat16;
   const char* const precision = in_bfloat16 ? "bfloat16" : "float32";
   const double divergence = first_divergence(config, device), bound = in_bfloat16 ? 1e-3 : 1e-9;
@@ -146,7 +146,7 @@ bool measure(const TrainArguments& arguments, const std::string& memory, const s
   Iterated::Figures figures;
   std::string acts_by;
   if (passed) {
-    Trainer trainer(config, device, arguments.threads);
+    Trainer trainer(config, device, config.run.threads);
     Iterated iterated;
     trainer.run({&iterated});
     figures = iterated.figures();
@@ -196,15 +196,17 @@ int bench_train(const BenchCall& call) {
   const torch::Device device = on_cpu ? torch::Device(torch::kCPU) : bench_gpu("train");
   const torch::DeviceGuard guard(device);
   use_threads(arguments.threads);
+  std::vector<Config> configs;
+  for (const std::string& memory : split_list(arguments.memories))
+    for (const std::string& width : split_list(arguments.widths))
+      configs.push_back(config_of(arguments, memory, width));
   BenchReport report("train", arguments.output, device,
                      {{"steps_per_second", FigureKind::kRate}, {"iteration_ms", FigureKind::kTime}});
   if (!report.json())
     std::printf("%-20s %6s %-9s %12s %12s %12s %8s %8s\n", "backbone", "width", "precision", "divergence", "steps/s",
                 "iteration", "acting", "learning");
   bool all_passed = true;
-  for (const std::string& memory : split_list(arguments.memories))
-    for (const std::string& width : split_list(arguments.widths))
-      all_passed = measure(arguments, memory, width, device, report) && all_passed;
+  for (const Config& config : configs) all_passed = measure(config, device, report) && all_passed;
   return report.finish(all_passed);
 }
 
