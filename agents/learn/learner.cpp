@@ -32,7 +32,7 @@ OnPolicy& Learner::on_policy() {
   return *on_policy;
 }
 
-void Learner::anneal(double progress) { optimizer_.set_learning_rate(on_policy().learning_rate(progress)); }
+void Learner::anneal(double progress) { set_learning_rate(on_policy().learning_rate(progress)); }
 
 AdvantageEstimate Learner::estimate_advantages(const EpisodeBatch& batch) {
   const std::vector<torch::Tensor> values =

@@ -34,4 +34,10 @@ torch::Tensor critic_loss(const torch::Tensor& q_BTA, const torch::Tensor& actio
   return error_BT.square().sum() / mask_BT.sum();
 }
 
+Road loss_road_of(const AgentNetwork& network, torch::Device device, const Support& kernel) {
+  if (!network.uses_kernels()) return {"loss", "LibTorch in float32", "run.kernels is off"};
+  if (!kernel) return {"loss", device.is_cpu() ? "own loops in float32" : "LibTorch in float32", kernel.reason()};
+  return {"loss", "one kernel in float32", "", /*fast=*/true};
+}
+
 }  // namespace engram

@@ -9,6 +9,7 @@
 
 #include "agents/act/network.h"
 #include "agents/play/episode.h"
+#include "base/support.h"
 
 namespace engram {
 
@@ -31,5 +32,8 @@ torch::Tensor masked_mean(const torch::Tensor& value_BT, const torch::Tensor& ma
 // Masked mean of (Q(h_t, a_t) - target_t)^2. Scalar.
 torch::Tensor critic_loss(const torch::Tensor& q_BTA, const torch::Tensor& action_BT, const torch::Tensor& target_BT,
                           const torch::Tensor& mask_BT);
+
+// How a loss is computed that has loops of its own on a CPU, and on a GPU a kernel where `kernel` supports it.
+Road loss_road_of(const AgentNetwork& network, torch::Device device, const Support& kernel);
 
 }  // namespace engram

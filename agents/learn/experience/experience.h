@@ -53,9 +53,9 @@ class Experience {
 
   // What all ranks have alike.
   virtual void visit_common_state(StateArchive& archive) = 0;
-  // This rank's. Restoring plays its episodes again.
+  // This rank's: its episodes, which restoring plays again, and its draws.
   virtual void visit_own_state(StateArchive& archive,
-                               const std::function<std::unique_ptr<VecEnv>()>& make_environments) = 0;
+                               const std::function<std::unique_ptr<VecEnv>()>& make_environments);
   // Instead of that, where another number of ranks had saved: goes on with what these episodes were to them, dealt
   // anew; random draws are of stream `stream` from now on. Errors as of EpisodeLog::play.
   virtual void take_over(const EpisodeLog& episodes, VecEnv& environments, const StateArchive& archive,

@@ -124,8 +124,7 @@ void Iterations::visit_common_state(StateArchive& archive) {
 
 void Iterations::visit_own_state(StateArchive& archive,
                                  const std::function<std::unique_ptr<VecEnv>()>& make_environments) {
-  archive.within("replay", [&] { store_.visit_state(archive, make_environments); });
-  archive.object("replay_random", random_);
+  Experience::visit_own_state(archive, make_environments);
   archive.array("order", order_);
   if (!archive.restoring() || done_ % options_.minibatches == 0) return;
   std::vector<std::int64_t> sorted = order_;

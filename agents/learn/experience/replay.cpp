@@ -42,11 +42,6 @@ void Replay::visit_common_state(StateArchive& archive) {
   if (pending_updates_ < 0) archive.refuse("pending_updates", "a count is negative");
 }
 
-void Replay::visit_own_state(StateArchive& archive, const std::function<std::unique_ptr<VecEnv>()>& make_environments) {
-  archive.within("replay", [&] { store_.visit_state(archive, make_environments); });
-  archive.object("replay_random", random_);
-}
-
 void Replay::take_over(const EpisodeLog& episodes, VecEnv& environments, const StateArchive& archive,
                        std::uint32_t stream) {
   store_.keep(episodes, environments, archive);

@@ -25,8 +25,6 @@ class Replay final : public Experience {
   NamedScalars update(Learner& learner, const BatchShape& least, double progress) override;
   double unlearnt_steps() const override;
   void visit_common_state(StateArchive& archive) override;
-  void visit_own_state(StateArchive& archive,
-                       const std::function<std::unique_ptr<VecEnv>()>& make_environments) override;
   void take_over(const EpisodeLog& episodes, VecEnv& environments, const StateArchive& archive,
                  std::uint32_t stream) override;
 

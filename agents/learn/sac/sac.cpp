@@ -175,10 +175,7 @@ void Sac::recall(const std::vector<Scalar>& scalars, const std::string& source) 
 }
 
 Road Sac::loss_road(const AgentNetwork& network, torch::Device device) const {
-  if (!network.uses_kernels()) return {"loss", "LibTorch in float32", "run.kernels is off"};
-  const Support kernel = supports_fused_sac_loss(device, torch::kFloat32, network.num_actions());
-  if (!kernel) return {"loss", device.is_cpu() ? "own loops in float32" : "LibTorch in float32", kernel.reason()};
-  return {"loss", "one kernel in float32", "", /*fast=*/true};
+  return loss_road_of(network, device, supports_fused_sac_loss(device, torch::kFloat32, network.num_actions()));
 }
 
 void Sac::visit_state(StateArchive& archive) {
