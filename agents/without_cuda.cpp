@@ -69,6 +69,7 @@ PpoLoss fused_ppo_loss(const PpoHeads&, const EpisodeBatch&, const PpoScales&, c
   not_built("a loss");
 }
 Tensor advantages_on_gpu(const EpisodeBatch&, const Tensor&, double, double) { not_built("advantages"); }
+Tensor moments_on_gpu(const EpisodeBatch&, const Tensor&) { not_built("moments of advantages"); }
 Support supports_fused_lists(const Tensor&) { return no_support(); }
 Tensor fused_list_norms(const std::vector<Tensor>&) { not_built("norms"); }
 WatchedUpdate fused_watch_update(const Tensor&, const Tensor&, const Tensor&) { not_built("a watch"); }

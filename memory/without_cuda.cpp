@@ -7,6 +7,7 @@
 
 #include "memory/fused/attention.h"
 #include "memory/fused/fast_weights.h"
+#include "memory/ops/gated_rnn_cuda.h"
 #include "memory/ops/hadamard_memory_cuda.h"
 #include "memory/ops/linear_recurrence_cuda.h"
 #include "memory/ops/ops_cuda.h"
@@ -46,6 +47,8 @@ Tensor attention_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&
   not_built("a step of attention");
 }
 
+Support supports_gated_rnn(std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
+Tensor gated_rnn(const GatedRnnWeights&, const Tensor&, const Tensor&) { not_built("gated cells"); }
 Support supports_hadamard_memory(const HadamardMemoryVectors&, const Tensor&) { return no_support(); }
 HadamardMemoryResult hadamard_memory(const HadamardMemoryVectors&, const Tensor&, const Tensor&, double) {
   not_built("Hadamard memory");

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMaxGridY = 65'535;
+// Episodes of a launch, whose parameters hold 4 KB at once, or 32 that take longer to be sent.
+constexpr int kFewEpisodes = 128, kManyEpisodes = 1024;
 
 // blockIdx.y is the episode, the threads of its blocks share its bytes and its rows. Rows have no alignment of their
 // own, so that bytes are copied one by one, a warp's side by side.
@@ -49,17 +51,19 @@ __device__ void gather_bytes(const std::uint8_t* from, std::uint8_t* to, std::in
   for (std::int64_t at = begin; at < end; ++at) to[at] = at < valid ? from[at] : 0;
 }
 
-// Some of a batch's episodes; a Batch is an EpisodeGather or an EpisodeAdvantages.
-template <class Batch>
+// Up to kCount of a batch's episodes; a Batch is an EpisodeGather or an EpisodeAdvantages.
+template <class Batch, int kCount>
 struct BatchLaunch {
   EpisodeRows rows;
   Batch batch;
   int first;  // of the batch's episodes
-  StoredEpisode episodes[kEpisodesOfGather];
+  StoredEpisode episodes[kCount];
 };
 
 // blockIdx.y is the episode, the threads of its blocks share its bytes and its rows.
-__global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant__ BatchLaunch<EpisodeGather> p) {
+template <int kCount>
+__global__ void __launch_bounds__(kThreads)
+    gather_kernel(const __grid_constant__ BatchLaunch<EpisodeGather, kCount> p) {
   const EpisodeRows& rows = p.rows;
   const EpisodeGather& batch = p.batch;
   const std::int64_t b = p.first + static_cast<int>(blockIdx.y);
@@ -82,8 +86,9 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant_
   for (std::int64_t t = first; t <= batch.steps; t += stride) gather_row(rows, batch, episode, b, t);
 }
 
+template <int kCount>
 __global__ void __launch_bounds__(kThreads)
-    advantages_kernel(const __grid_constant__ BatchLaunch<EpisodeAdvantages> p) {
+    advantages_kernel(const __grid_constant__ BatchLaunch<EpisodeAdvantages, kCount> p) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t t = first; t < p.batch.steps; t += stride)
@@ -98,15 +103,15 @@ dim3 grid_of(std::int64_t items, int episodes, const char* what) {
   return dim3(static_cast<unsigned>(std::min<std::int64_t>((items + kThreads - 1) / kThreads, 1024)), episodes);
 }
 
-// In launches of up to kEpisodesOfGather episodes, with threads for `items` of each.
-template <auto* kKernel, class Batch>
-void launch_batch(const EpisodeRows& rows, const Batch& batch, const StoredEpisode* episode_B, std::int64_t items,
-                  const char* what, cudaStream_t stream) {
-  BatchLaunch<Batch> launch{.rows = rows, .batch = batch, .first = 0, .episodes = {}};
-  for (; launch.first < batch.size; launch.first += kEpisodesOfGather) {
-    const int count = std::min(kEpisodesOfGather, batch.size - launch.first);
+// In launches of up to kCount episodes, with threads for `items` of each.
+template <int kCount, class Batch>
+void launch_batch(void (*kernel)(BatchLaunch<Batch, kCount>), const EpisodeRows& rows, const Batch& batch,
+                  const StoredEpisode* episode_B, std::int64_t items, const char* what, cudaStream_t stream) {
+  BatchLaunch<Batch, kCount> launch{.rows = rows, .batch = batch, .first = 0, .episodes = {}};
+  for (; launch.first < batch.size; launch.first += kCount) {
+    const int count = std::min(kCount, batch.size - launch.first);
     std::copy_n(episode_B + launch.first, count, launch.episodes);
-    kKernel<<<grid_of(items, count, what), kThreads, 0, stream>>>(launch);
+    kernel<<<grid_of(items, count, what), kThreads, 0, stream>>>(launch);
     check_cuda(cudaGetLastError(), what);
   }
 }
@@ -125,12 +130,18 @@ void gather_episodes(const EpisodeRows& rows, const EpisodeGather& batch, const 
   if (reinterpret_cast<std::uintptr_t>(batch.observation) % 16 != 0)
     throw std::runtime_error("gather of episodes: the observations are not aligned to 16 bytes");
   const std::int64_t vectors = (batch.steps + 1) * rows.row_bytes / 16 + 2;
-  launch_batch<gather_kernel>(rows, batch, episode_B, std::max(vectors, batch.steps + 1), "gather of episodes", stream);
+  const std::int64_t items = std::max(vectors, batch.steps + 1);
+  constexpr const char* kWhat = "gather of episodes";
+  if (batch.size <= kFewEpisodes)
+    launch_batch<kFewEpisodes>(gather_kernel<kFewEpisodes>, rows, batch, episode_B, items, kWhat, stream);
+  else
+    launch_batch<kManyEpisodes>(gather_kernel<kManyEpisodes>, rows, batch, episode_B, items, kWhat, stream);
 }
 
 void put_advantages(const EpisodeRows& rows, const EpisodeAdvantages& advantages, const StoredEpisode* episode_B,
                     cudaStream_t stream) {
-  launch_batch<advantages_kernel>(rows, advantages, episode_B, advantages.steps, "advantages of episodes", stream);
+  launch_batch<kManyEpisodes>(advantages_kernel<kManyEpisodes>, rows, advantages, episode_B, advantages.steps,
+                              "advantages of episodes", stream);
 }
 
 }  // namespace engram

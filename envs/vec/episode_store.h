@@ -15,8 +15,7 @@ void keep_episodes(const EpisodeRecorder& recorder, const KeptEpisode* kept_E, i
                    const EpisodeRows& to, cudaStream_t stream);
 
 // episode_B is the host's, and has been read when this returns: the launches hold it, a copy to the device would keep
-// every update waiting. A launch has up to kEpisodesOfGather.
-constexpr int kEpisodesOfGather = 128;
+// every update waiting.
 void gather_episodes(const EpisodeRows& rows, const EpisodeGather& batch, const StoredEpisode* episode_B,
                      cudaStream_t stream);
 

@@ -7,6 +7,7 @@
 
 #include "memory/core/backbone_options.h"
 #include "memory/core/sequence_model.h"
+#include "memory/ops/gated_rnn_cuda.h"
 #include "nn/device/autocast.h"
 
 namespace engram {
@@ -93,6 +94,7 @@ class Recurrent final : public SequenceModel {
   std::int64_t width() const override { return width_; }
 
   Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
+    if constexpr (gates > 1) return cuda::supports_gated_rnn(width_, dtype, device);
     if (device.is_cuda() && dtype == torch::kBFloat16) return Support::no("it is cuDNN's, with products in TF32");
     return SequenceModel::supports_learning(dtype, device);
   }
@@ -143,6 +145,15 @@ class Recurrent final : public SequenceModel {
     // LibTorch would cast for cuDNN to float16, whatever type is asked for.
     const ComputeIn products(input_BTD.device(), torch::kFloat32);
     return run_cell(cell_, input_BTD, layer_first(initial_state(input_BTD.size(0)))).output;
+  }
+
+  Tensor run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) override {
+    Tensor x_BTD = input_BTD;
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+      const Layer own = layer_weights(layer);
+      x_BTD = cuda::gated_rnn({own.input_weight, own.memory_weight, own.input_bias, own.memory_bias}, x_BTD, lengths_B);
+    }
+    return x_BTD;
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "memory/bench/delayed_memory.h"
+#include "memory/bench/gated_rnn.h"
 #include "memory/bench/hadamard_memory.h"
 #include "memory/bench/kernel_row.h"
 #include "memory/bench/memories.h"
@@ -253,6 +254,7 @@ std::vector<std::function<KernelRow()>> kernel_rows() {
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return delta_step_row(n, 2, 50); });
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return attention_step_row(n, 2, 50, kWindow); });
   for (const auto& row : delayed_memory_rows()) rows.push_back(row);
+  for (const auto& row : gated_rnn_rows()) rows.push_back(row);
   for (const auto& row : recurrence_rows()) rows.push_back(row);
   for (const auto& row : hadamard_memory_rows()) rows.push_back(row);
   for (const auto& row : vector_decay_rows()) rows.push_back(row);

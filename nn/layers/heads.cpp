@@ -22,21 +22,36 @@ void init_hidden(torch::nn::Linear& layer) {
 
 const torch::Tensor& first_weight(const HeadGroup& group) { return group.learning.front()->layers().hidden1->weight; }
 
+std::int64_t outputs_of(const Head& head) { return head->layers().output->weight.size(0); }
+
+std::int64_t most_outputs(const HeadGroup& group) {
+  std::int64_t most = 0;
+  for (const auto* heads : {&group.learning, &group.targets})
+    for (const Head& head : *heads) most = std::max(most, outputs_of(head));
+  return most;
+}
+
 cuda::HeadSizes sizes_of(const HeadGroup& group) {
   const HeadImpl::Layers layers = group.learning.front()->layers();
   return {.width = layers.hidden1->weight.size(1),
           .hidden = layers.hidden1->weight.size(0),
-          .actions = layers.output->weight.size(0),
+          .actions = most_outputs(group),
           .learning = static_cast<int>(group.learning.size()),
           .targets = static_cast<int>(group.targets.size())};
 }
 
+// With `outputs` outputs each: zeros behind a head's own.
 template <class Weights>
-std::vector<Weights> weights_of(const std::vector<Head>& heads) {
+std::vector<Weights> weights_of(const std::vector<Head>& heads, std::int64_t outputs) {
   std::vector<Weights> weights;
   for (const Head& head : heads) {
     const auto [hidden1, hidden2, output] = head->layers();
-    weights.push_back({hidden1->weight, hidden1->bias, hidden2->weight, hidden2->bias, output->weight, output->bias});
+    torch::Tensor weight3 = output->weight, bias3 = output->bias;
+    if (const std::int64_t missing = outputs - outputs_of(head); missing > 0) {
+      weight3 = torch::constant_pad_nd(weight3, {0, 0, 0, missing});
+      bias3 = torch::constant_pad_nd(bias3, {0, missing});
+    }
+    weights.push_back({hidden1->weight, hidden1->bias, hidden2->weight, hidden2->bias, weight3, bias3});
   }
   return weights;
 }
@@ -60,14 +75,7 @@ torch::Tensor HeadImpl::forward(const torch::Tensor& hidden) {
   return output_(last.to(own));
 }
 
-bool HeadGroup::same_shape() const {
-  const auto outputs = [](const Head& head) { return head->layers().output->weight.size(0); };
-  const auto differs = [&](const Head& head) { return outputs(head) != outputs(learning.front()); };
-  return std::ranges::none_of(learning, differs) && std::ranges::none_of(targets, differs);
-}
-
 Support HeadGroup::supports_kernels(torch::ScalarType dtype, torch::Device device) const {
-  if (!same_shape()) return Support::no("the heads have different numbers of outputs");
   if (first_weight(*this).scalar_type() != torch::kFloat32)
     return Support::no(std::string("the parameters are in ") + torch::toString(first_weight(*this).scalar_type()));
   return cuda::supports_heads(sizes_of(*this), dtype, device);
@@ -79,16 +87,18 @@ Support HeadGroup::supports_one_kernel(torch::ScalarType dtype, torch::Device de
 
 HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::ScalarType dtype) const {
   if (!PlainOperations::on() && supports_kernels(dtype, features.device())) {
-    cuda::HeadOutputs out = cuda::heads(features.to(dtype), weights_of<cuda::HeadWeights>(learning),
-                                        weights_of<cuda::HeadWeights>(targets));
+    cuda::HeadOutputs out =
+        cuda::heads(features.to(dtype), weights_of<cuda::HeadWeights>(learning, most_outputs(*this)),
+                    weights_of<cuda::HeadWeights>(targets, most_outputs(*this)));
     return {std::move(out.learning), std::move(out.targets)};
   }
   const ComputeIn products(features.device(), dtype);
   const torch::Tensor input = features.to(first_weight(*this).scalar_type());
   Outputs out;
-  if (same_shape() && cpu::takes(input)) {
+  if (cpu::takes(input)) {
+    const std::int64_t most = most_outputs(*this);
     std::vector<torch::Tensor> all =
-        cpu::heads(input, weights_of<cpu::HeadWeights>(learning), weights_of<cpu::HeadWeights>(targets));
+        cpu::heads(input, weights_of<cpu::HeadWeights>(learning, most), weights_of<cpu::HeadWeights>(targets, most));
     const auto first_target = all.begin() + static_cast<std::ptrdiff_t>(learning.size());
     return {{all.begin(), first_target}, {first_target, all.end()}};
   }

@@ -36,8 +36,6 @@ TORCH_MODULE(Head);
 struct HeadGroup {
   std::vector<Head> learning, targets;
 
-  // Whether all have the same number of outputs.
-  bool same_shape() const;
   // Whether outputs() may take the fused layers; and whether these are one kernel, on a GPU that is there.
   Support supports_kernels(torch::ScalarType dtype, torch::Device device) const;
   Support supports_one_kernel(torch::ScalarType dtype, torch::Device device) const;
@@ -45,8 +43,8 @@ struct HeadGroup {
   struct Outputs {
     std::vector<torch::Tensor> learning, targets;
   };
-  // features [..., D] -> for each head [..., A]; by the fused layers float32 [..., A or more], zeros after the A
-  // numbers. The targets' have no gradient. On a GPU products are in `dtype`.
+  // features [..., D] -> for each head [..., A]; where heads are computed together float32 [..., A or more], zeros after
+  // the A numbers. The targets' have no gradient. On a GPU products are in `dtype`.
   Outputs outputs(const torch::Tensor& features, torch::ScalarType dtype) const;
 };
 

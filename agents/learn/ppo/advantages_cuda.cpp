@@ -21,4 +21,15 @@ torch::Tensor advantages_on_gpu(const EpisodeBatch& batch, const torch::Tensor& 
   return advantage_BT;
 }
 
+torch::Tensor moments_on_gpu(const EpisodeBatch& batch, const torch::Tensor& advantage_given) {
+  const torch::Tensor advantage_BT = advantage_given.contiguous();
+  const auto doubles = advantage_BT.options().dtype(torch::kFloat64);
+  const torch::Tensor moments = torch::empty({kAdvantageMoments}, doubles),
+                      scratch = torch::empty({kAdvantageMomentsScratch}, doubles);
+  advantage_moments(static_cast<int>(advantage_BT.size(0)), static_cast<int>(advantage_BT.size(1)),
+                    advantage_BT.const_data_ptr<float>(), batch.steps_B.const_data_ptr<std::int64_t>(),
+                    moments.data_ptr<double>(), scratch.data_ptr<double>(), current_stream());
+  return moments;
+}
+
 }  // namespace engram

@@ -7,6 +7,7 @@
 
 #include "agents/act/action_rule.h"
 #include "agents/learn/losses.h"
+#include "agents/learn/ppo/advantages.h"
 #include "agents/learn/ppo/fused_loss.h"
 
 namespace engram {
@@ -45,8 +46,9 @@ struct PpoScalars {
 };
 
 // Sums of A^0, A and A^2 over the valid steps, float64 [3].
-Tensor moments_of(const Tensor& advantage_BT, const Tensor& mask_BT) {
-  const Tensor valid_BT = mask_BT > 0;
+Tensor moments_of(const EpisodeBatch& batch, const Tensor& advantage_BT) {
+  if (advantage_BT.is_cuda()) return moments_on_gpu(batch, advantage_BT);
+  const Tensor valid_BT = batch.mask_BT > 0;
   const Tensor advantage = torch::where(valid_BT, advantage_BT, 0).to(torch::kFloat64);
   return torch::stack({valid_BT.sum().to(torch::kFloat64), advantage.sum(), advantage.square().sum()});
 }
@@ -85,7 +87,7 @@ PpoScales Ppo::scales_of(const EpisodeBatch& batch, const SumOverRanks& sum, tor
     return {torch::zeros_like(kl_weight), torch::ones_like(kl_weight), kl_weight};
   Tensor moments = moments_;
   if (options_.advantage_scale == AdvantageScale::kMinibatch) {
-    moments = moments_of(batch.advantage_BT, batch.mask_BT);
+    moments = moments_of(batch, batch.advantage_BT);
     sum(moments);
   }
   const Tensor means = moments / moments[0];
@@ -146,7 +148,7 @@ AdvantageEstimate Ppo::estimate_advantages(AgentNetwork& network, const EpisodeB
   const Tensor value_BT1 =
       values_of(PpoHeads::of(network.heads(features_of(network, batch)))).to(torch::kFloat32).contiguous();
   const Tensor advantage_BT = advantages_of(batch, value_BT1, options_.gamma, options_.gae_lambda);
-  if (options_.advantage_scale == AdvantageScale::kIteration) moments_.add_(moments_of(advantage_BT, batch.mask_BT));
+  if (options_.advantage_scale == AdvantageScale::kIteration) moments_.add_(moments_of(batch, advantage_BT));
   const Tensor value_BT = value_BT1.narrow(1, 0, batch.mask_BT.size(1));
   return {torch::where(batch.mask_BT > 0, value_BT, 0), advantage_BT};
 }

@@ -26,4 +26,10 @@ struct AdvantageInput {
 
 void estimate_advantages(const AdvantageInput& input, float* advantage_BT, cudaStream_t stream);
 
+// Sums of A^0, A and A^2 over the steps t < steps_B[b] of advantages [B, T], in double, in a fixed order.
+// `scratch`: kAdvantageMomentsScratch doubles.
+constexpr int kAdvantageMoments = 3, kAdvantageMomentsScratch = 128 * kAdvantageMoments;
+void advantage_moments(int batch, int time, const float* advantage_BT, const std::int64_t* steps_B, double* moments,
+                       double* scratch, cudaStream_t stream);
+
 }  // namespace engram

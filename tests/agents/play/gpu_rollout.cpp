@@ -319,7 +319,7 @@ TEST_CASE("captured play takes the actions of steps launched one by one, dropout
           const auto products = policy->compute_in();
           for (std::int64_t step = 0; step < played.steps; ++step) {
             policy->act(environments->rows(), ActionChoice::kSample);
-            environments->step();
+            environments->step(policy->probabilities_NA());
           }
         }
         const std::vector<RecordedEpisode> episodes = environments->recording().look();

@@ -96,3 +96,29 @@ TEST_CASE("the kernel's advantages are those of the loop on a CPU but for roundi
   CHECK(relative_error(actual, Numbers(expected.begin(), expected.end())) <= 5e-6);
   CHECK(different_runs([&] { return run(p, 0.99, 0.95); }, 100) == 0);
 }
+
+TEST_CASE("moments of ragged episodes' advantages are those of their steps alone, and the same each time") {
+  if (skip_without_gpu()) return;
+  for (const auto& [batch, time] : {std::pair(1, 1), {3, 5}, {33, 7}, {768, 52}, {5, 10'000}}) {
+    CAPTURE(batch);
+    CAPTURE(time);
+    const Problem p = make_problem(batch, time);
+    Numbers advantage(p.reward.size(), kNaN), expected(kAdvantageMoments);
+    Rng rng(3, Purpose::kTest, 0, 0);
+    for (int b = 0; b < batch; ++b)
+      for (std::int64_t t = 0; t < p.steps[b]; ++t) {
+        const double a = advantage[std::int64_t{b} * time + t] = rounded(normal(rng) + 0.3, Dtype::kFloat32);
+        expected[0] += 1, expected[1] += a, expected[2] += a * a;
+      }
+    const auto run_once = [&] {
+      const DeviceBytes given = upload(advantage, Dtype::kFloat32);
+      const DeviceBuffer<std::int64_t> steps(p.steps);
+      DeviceBuffer<double> moments(kAdvantageMoments), scratch(kAdvantageMomentsScratch);
+      advantage_moments(batch, time, floats(given), steps.data(), moments.data(), scratch.data(), nullptr);
+      return moments.to_host();
+    };
+    const Numbers actual = run_once();
+    for (int i = 0; i < kAdvantageMoments; ++i) CHECK(actual[i] == doctest::Approx(expected[i]).epsilon(1e-12));
+    CHECK(run_once() == actual);
+  }
+}

@@ -1,0 +1,427 @@
+#include <cooperative_groups.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "kernels/common/cuda_support.h"
+#include "kernels/common/tensor_core.cuh"
+#include "kernels/recurrences/gated_rnn/cell.h"
+#include "kernels/recurrences/gated_rnn/gated_rnn.h"
+
+namespace engram {
+namespace {
+
+namespace cg = cooperative_groups;
+using namespace gated_rnn;
+
+constexpr int kRows = 16;          // of a group, which goes through its steps together
+constexpr int kMostChannels = 64;  // of a block; more are spread over a cluster
+constexpr int kMostBlocks = 4;     // of a cluster
+
+// A group's work: `cluster` blocks have `channels` channels each, and a warp of a block a gate of 16 of them.
+template <class Cell, int kSteps>
+struct Sizes {
+  static constexpr int width = 16 * kSteps;  // D, padded
+  static constexpr int channels = width < kMostChannels ? width : kMostChannels;
+  static constexpr int cluster = width / channels;
+  static constexpr int tiles = channels / 16;
+  static constexpr int threads = 32 * Cell::kGates * tiles;
+  static constexpr int pairs = channels / 2;  // of channels: a thread has one, of some rows
+  static constexpr int rows_at_once = threads / pairs;
+  static constexpr int turns = (kRows + rows_at_once - 1) / rows_at_once;
+  // Elements between rows in shared memory, so that a warp's reads and writes fall on different banks.
+  static constexpr int operand_stride = width + 8;
+  static constexpr int sum_stride = channels + 4;
+  static constexpr int operand = kRows * operand_stride;
+  static constexpr int sums = Cell::kGates * kRows * sum_stride;
+  static constexpr std::size_t bytes(int operands) {
+    return sums * sizeof(float) + std::size_t{2} * operands * operand * sizeof(bf16);
+  }
+};
+
+// The block's place among all, and what its threads have.
+template <class Cell, int kSteps>
+struct Place {
+  using Size = Sizes<Cell, kSteps>;
+
+  __device__ explicit Place(const GatedRnn& problem)
+      : rank(static_cast<int>(blockIdx.x) % Size::cluster),
+        first_row(static_cast<int>(blockIdx.x) / Size::cluster * kRows),
+        gate(static_cast<int>(threadIdx.x) / 32 / Size::tiles),
+        tile(static_cast<int>(threadIdx.x) / 32 % Size::tiles),
+        pair(static_cast<int>(threadIdx.x) % Size::pairs),
+        turn(static_cast<int>(threadIdx.x) / Size::pairs),
+        channel(rank * Size::channels + 2 * pair),
+        active(channel < problem.width) {
+    for (int n = 0; n < kRows; ++n) steps = max(steps, length_of(problem, n));
+#pragma unroll
+    for (int i = 0; i < Size::turns; ++i) length[i] = owns(problem, row(i)) ? length_of(problem, row(i)) : 0;
+  }
+
+  __device__ int row(int i) const { return turn + i * Size::rows_at_once; }  // of the group
+  __device__ int length_of(const GatedRnn& problem, int n) const {
+    return first_row + n < problem.batch ? problem.length_B[first_row + n] : 0;
+  }
+  // Whether the thread has row n of the group, and its channels are there.
+  __device__ bool owns(const GatedRnn& problem, int n) const {
+    return active && n < kRows && first_row + n < problem.batch;
+  }
+  __device__ std::int64_t step(const GatedRnn& problem, int n, int t) const {
+    return static_cast<std::int64_t>(first_row + n) * problem.time + t;
+  }
+
+  int rank, first_row, gate, tile, pair, turn, channel;
+  bool active;
+  int length[Size::turns];  // of the thread's rows
+  int steps = 0;            // of the group's longest row
+};
+
+// All blocks of a cluster have come here, and see what the others wrote.
+template <int kCluster>
+__device__ void meet() {
+  if constexpr (kCluster == 1) {
+    __syncthreads();
+  } else {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cg::this_cluster().sync();
+#endif
+  }
+}
+
+// Writes a pair of channels into the operand of every block of the cluster.
+template <int kCluster>
+__device__ void tell(bf16* operand, float low, float high) {
+  const std::uint32_t packed = pack_bf16(low, high);
+  if constexpr (kCluster == 1) {
+    *reinterpret_cast<std::uint32_t*>(operand) = packed;
+  } else {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#pragma unroll
+    for (int rank = 0; rank < kCluster; ++rank)
+      *reinterpret_cast<std::uint32_t*>(cg::this_cluster().map_shared_rank(operand, rank)) = packed;
+#endif
+  }
+}
+
+// A warp's part of U, or of its transpose: 16 channels of the block by the whole width, kept in registers.
+template <int kSteps>
+struct Weights {
+  FragmentA<1> step[kSteps];
+};
+template <bool kTransposed, class Cell, int kSteps>
+__device__ void load(Weights<kSteps>& weights, const GatedRnn& problem, const Place<Cell, kSteps>& place) {
+  const int lane = lane_id(), width = problem.width;
+  const auto* const gate = problem.recurrent_XD + static_cast<std::int64_t>(place.gate) * width * width;
+  const auto at = [&](int m, int k) {
+    if (m >= width || k >= width) return 0.0f;
+    return __bfloat162float(kTransposed ? gate[static_cast<std::int64_t>(k) * width + m]
+                                        : gate[static_cast<std::int64_t>(m) * width + k]);
+  };
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int m = place.rank * Sizes<Cell, kSteps>::channels + 16 * place.tile + lane / 4 + i % 2 * 8;
+      const int k = 16 * s + i / 2 * 8 + 2 * (lane % 4);
+      weights.step[s].plane[0][i] = pack_bf16(at(m, k), at(m, k + 1));
+    }
+}
+
+// sums[gate][n][channel] = the warp's weights times the operand [n][k].
+template <class Cell, int kSteps>
+__device__ void multiply(const Weights<kSteps>& weights, const Place<Cell, kSteps>& place, const bf16* operand,
+                         float* sums) {
+  using Size = Sizes<Cell, kSteps>;
+  Accumulator sum[2][2] = {};  // of even and odd steps, so that half as many wait for each other
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+    FragmentB<1> b[2];
+    load_b(b, operand + 16 * s, Size::operand_stride);
+    multiply_add(sum[s % 2][0], weights.step[s], b[0]);
+    multiply_add(sum[s % 2][1], weights.step[s], b[1]);
+  }
+  const int lane = lane_id();
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int n = 8 * half + 2 * (lane % 4) + i % 2, channel = 16 * place.tile + lane / 4 + i / 2 * 8;
+      sums[(place.gate * kRows + n) * Size::sum_stride + channel] = sum[0][half].x[i] + sum[1][half].x[i];
+    }
+}
+
+__device__ float2 pair_of(const float* sums, int gate, int n, int stride, int pair) {
+  return *reinterpret_cast<const float2*>(sums + (gate * kRows + n) * stride + 2 * pair);
+}
+
+// A step's saved numbers of a pair of channels: 16 bytes.
+struct alignas(16) SavedPair {
+  __half2 number[kSaved];
+};
+
+template <class Cell, int kSteps>
+__global__ void __launch_bounds__(Sizes<Cell, kSteps>::threads)
+    forward_kernel(const __grid_constant__ GatedRnn problem, const bf16* gates_BTX, bf16* h_BTD, GatedRnnSaved saved) {
+  using Size = Sizes<Cell, kSteps>;
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto* const sums = reinterpret_cast<float*>(bytes);
+  auto* const operands = reinterpret_cast<bf16*>(sums + Size::sums);
+  const Place<Cell, kSteps> place(problem);
+  const int width = problem.width;
+  Weights<kSteps> weights;
+  load<false>(weights, problem, place);
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * Size::operand; i += Size::threads) operands[i] = bf16(0.0f);
+
+  float2 hidden[Size::turns] = {}, cell[Size::turns] = {};
+  float2 candidate_bias{};
+  if (problem.candidate_bias_D != nullptr && place.active)
+    candidate_bias = load_pair(problem.candidate_bias_D + place.channel);
+  std::uint32_t ahead[Size::turns][Cell::kGates];
+  const auto fetch = [&](int t) {
+#pragma unroll
+    for (int i = 0; i < Size::turns; ++i) {
+      const int n = place.row(i);
+      const bool there = t < place.length[i];
+#pragma unroll
+      for (int gate = 0; gate < Cell::kGates; ++gate)
+        ahead[i][gate] =
+            there ? *reinterpret_cast<const std::uint32_t*>(
+                        gates_BTX + (place.step(problem, n, t) * Cell::kGates + gate) * width + place.channel)
+                  : 0;
+    }
+  };
+  fetch(0);
+#pragma unroll
+  for (int i = 0; i < Size::turns; ++i)
+    if (place.owns(problem, place.row(i)))
+      store_pair(saved.h_before_BTD + place.step(problem, place.row(i), 0) * width + place.channel, 0, 0);
+  meet<Size::cluster>();
+
+  for (int t = 0; t < place.steps; ++t) {
+    multiply(weights, place, operands + t % 2 * Size::operand, sums);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < Size::turns; ++i) {
+      const int n = place.row(i);
+      if (t >= place.length[i]) continue;
+      float input[2][Cell::kGates], recurrent[2][Cell::kGates], kept[2][kSaved];
+#pragma unroll
+      for (int gate = 0; gate < Cell::kGates; ++gate) {
+        const float2 sum = pair_of(sums, gate, n, Size::sum_stride, place.pair);
+        const bool biased = !Cell::kHasCell && gate == 2;
+        recurrent[0][gate] = sum.x + (biased ? candidate_bias.x : 0);
+        recurrent[1][gate] = sum.y + (biased ? candidate_bias.y : 0);
+        input[0][gate] = unpack_low(ahead[i][gate]), input[1][gate] = unpack_high(ahead[i][gate]);
+      }
+      hidden[i].x = Cell::next(input[0], recurrent[0], hidden[i].x, cell[i].x, kept[0]);
+      hidden[i].y = Cell::next(input[1], recurrent[1], hidden[i].y, cell[i].y, kept[1]);
+      tell<Size::cluster>(operands + (t + 1) % 2 * Size::operand + n * Size::operand_stride + place.channel,
+                          hidden[i].x, hidden[i].y);
+      const std::int64_t step = place.step(problem, n, t);
+      store_pair(h_BTD + step * width + place.channel, hidden[i].x, hidden[i].y);
+      if (t + 1 < problem.time)
+        store_pair(saved.h_before_BTD + (step + 1) * width + place.channel, hidden[i].x, hidden[i].y);
+      if constexpr (Cell::kHasCell) store_pair(saved.cells_BTD + step * width + place.channel, cell[i].x, cell[i].y);
+      SavedPair pair;
+#pragma unroll
+      for (int j = 0; j < kSaved; ++j) pair.number[j] = __floats2half2_rn(kept[0][j], kept[1][j]);
+      reinterpret_cast<SavedPair*>(saved.gates_BTPY)[step * (width / 2) + place.channel / 2] = pair;
+    }
+    fetch(t + 1);
+    meet<Size::cluster>();
+  }
+#pragma unroll
+  for (int i = 0; i < Size::turns; ++i) {
+    const int n = place.row(i);
+    if (!place.owns(problem, n)) continue;
+    for (int t = place.length[i]; t < problem.time; ++t) {
+      const std::int64_t at = place.step(problem, n, t) * width + place.channel;
+      store_pair(h_BTD + at, 0, 0);
+      if (t + 1 < problem.time) store_pair(saved.h_before_BTD + at + width, 0, 0);
+    }
+    // The step behind the last has had the last h, which nothing of it reads; zero, as what follows.
+    if (place.length[i] < problem.time)
+      store_pair(saved.h_before_BTD + place.step(problem, n, place.length[i]) * width + place.channel, 0, 0);
+  }
+}
+
+template <class Cell, int kSteps>
+__global__ void __launch_bounds__(Sizes<Cell, kSteps>::threads)
+    backward_kernel(const __grid_constant__ GatedRnn problem, GatedRnnSaved saved, const bf16* h_gradient_BTD,
+                    bf16* gates_gradient_BTX, bf16* candidate_gradient_BTD) {
+  using Size = Sizes<Cell, kSteps>;
+  constexpr int kOperands = Cell::kGates * Size::operand;  // of a step: every gate has its own
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto* const sums = reinterpret_cast<float*>(bytes);
+  auto* const operands = reinterpret_cast<bf16*>(sums + Size::sums);
+  const Place<Cell, kSteps> place(problem);
+  const int width = problem.width;
+  Weights<kSteps> weights;
+  load<true>(weights, problem, place);
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * kOperands; i += Size::threads) operands[i] = bf16(0.0f);
+  for (int i = static_cast<int>(threadIdx.x); i < Size::sums; i += Size::threads) sums[i] = 0;
+
+  struct Ahead {
+    std::uint32_t d_hidden, h_before;
+    SavedPair saved;
+    float2 cell;  // c_{t-1}
+  };
+  Ahead ahead[Size::turns];
+  const auto cell_at = [&](int n, int t) {
+    return t >= 0 ? load_pair(saved.cells_BTD + place.step(problem, n, t) * width + place.channel) : float2{};
+  };
+  const auto fetch = [&](int t) {
+#pragma unroll
+    for (int i = 0; i < Size::turns; ++i) {
+      const int n = place.row(i);
+      ahead[i] = {};
+      if (t < 0 || t >= place.length[i]) continue;
+      const std::int64_t at = place.step(problem, n, t) * width + place.channel;
+      ahead[i].d_hidden = *reinterpret_cast<const std::uint32_t*>(h_gradient_BTD + at);
+      ahead[i].saved = reinterpret_cast<const SavedPair*>(saved.gates_BTPY)[at / 2];
+      if constexpr (Cell::kHasCell)
+        ahead[i].cell = cell_at(n, t - 1);
+      else
+        ahead[i].h_before = *reinterpret_cast<const std::uint32_t*>(saved.h_before_BTD + at);
+    }
+  };
+  float2 past[Size::turns] = {}, d_cell[Size::turns] = {}, cell[Size::turns] = {};  // past: beside the product
+  if constexpr (Cell::kHasCell) {
+#pragma unroll
+    for (int i = 0; i < Size::turns; ++i)
+      if (place.length[i] > 0) cell[i] = cell_at(place.row(i), place.length[i] - 1);
+  }
+  fetch(place.steps - 1);
+  meet<Size::cluster>();
+
+  for (int t = place.steps - 1; t >= 0; --t) {
+    bf16* const operand = operands + t % 2 * kOperands;
+#pragma unroll
+    for (int i = 0; i < Size::turns; ++i) {
+      const int n = place.row(i);
+      if (t >= place.length[i]) continue;
+      float2 d = past[i];
+#pragma unroll
+      for (int gate = 0; gate < Cell::kGates; ++gate) {
+        const float2 sum = pair_of(sums, gate, n, Size::sum_stride, place.pair);
+        d.x += sum.x, d.y += sum.y;
+      }
+      d.x += unpack_low(ahead[i].d_hidden), d.y += unpack_high(ahead[i].d_hidden);
+      float kept[2][kSaved];
+#pragma unroll
+      for (int j = 0; j < kSaved; ++j) {
+        const float2 both = __half22float2(ahead[i].saved.number[j]);
+        kept[0][j] = both.x, kept[1][j] = both.y;
+      }
+      const CellGradient low = Cell::back(kept[0], unpack_low(ahead[i].h_before), ahead[i].cell.x, cell[i].x, d.x,
+                                          d_cell[i].x),
+                         high = Cell::back(kept[1], unpack_high(ahead[i].h_before), ahead[i].cell.y, cell[i].y, d.y,
+                                           d_cell[i].y);
+      past[i] = {low.d_hidden, high.d_hidden};
+      cell[i] = ahead[i].cell;
+      const std::int64_t step = place.step(problem, n, t);
+#pragma unroll
+      for (int gate = 0; gate < Cell::kGates; ++gate) {
+        tell<Size::cluster>(operand + gate * Size::operand + n * Size::operand_stride + place.channel,
+                            low.d_recurrent[gate], high.d_recurrent[gate]);
+        store_pair(gates_gradient_BTX + (step * Cell::kGates + gate) * width + place.channel, low.d_input[gate],
+                   high.d_input[gate]);
+      }
+      if constexpr (!Cell::kHasCell)
+        store_pair(candidate_gradient_BTD + step * width + place.channel, low.d_recurrent[2], high.d_recurrent[2]);
+    }
+    fetch(t - 1);
+    meet<Size::cluster>();
+    multiply(weights, place, operand + place.gate * Size::operand, sums);
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < Size::turns; ++i) {
+    const int n = place.row(i);
+    if (!place.owns(problem, n)) continue;
+    for (int t = place.length[i]; t < problem.time; ++t) {
+      const std::int64_t step = place.step(problem, n, t);
+      for (int gate = 0; gate < Cell::kGates; ++gate)
+        store_pair(gates_gradient_BTX + (step * Cell::kGates + gate) * width + place.channel, 0, 0);
+      if constexpr (!Cell::kHasCell) store_pair(candidate_gradient_BTD + step * width + place.channel, 0, 0);
+    }
+  }
+  // Nobody leaves while another block may still write to it: the last meeting was before the last product.
+}
+
+template <class Cell, int kSteps, class... Parameters, class... Arguments>
+void start(void (*kernel)(Parameters...), std::size_t bytes, const GatedRnn& problem, cudaStream_t stream,
+           const char* name, const Arguments&... arguments) {
+  using Size = Sizes<Cell, kSteps>;
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), name);
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = dim3(static_cast<unsigned>((problem.batch + kRows - 1) / kRows * Size::cluster));
+  launch.blockDim = dim3(Size::threads);
+  launch.dynamicSmemBytes = bytes;
+  launch.stream = stream;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = Size::cluster, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
+  launch.attrs = &cluster;
+  launch.numAttrs = Size::cluster > 1 ? 1 : 0;
+  check_cuda(cudaLaunchKernelEx(&launch, kernel, problem, arguments...), name);
+}
+
+// Calls run(Cell{}, steps) with the smallest width of 16 steps that holds the problem's, as a constant.
+template <class Run>
+void dispatch(const GatedRnn& problem, const Run& run) {
+  const int width = problem.width;
+  if (problem.batch < 1 || problem.time < 1 || !supports_gated_rnn(width) ||
+      problem.batch > std::numeric_limits<int>::max() / 4 ||
+      (problem.candidate_bias_D == nullptr) != (problem.cell == GatedCell::kLstm))
+    throw std::runtime_error("gated cells: " + std::to_string(problem.batch) + " rows of " +
+                             std::to_string(problem.time) + " steps with " + std::to_string(width) + " channels");
+  const auto with_cell = [&](auto cell) {
+    if (width <= 32)
+      run(cell, std::integral_constant<int, 2>{});
+    else if (width <= 64)
+      run(cell, std::integral_constant<int, 4>{});
+    else if (width <= 128)
+      run(cell, std::integral_constant<int, 8>{});
+    else
+      run(cell, std::integral_constant<int, 16>{});
+  };
+  problem.cell == GatedCell::kGru ? with_cell(Gru{}) : with_cell(Lstm{});
+}
+
+}  // namespace
+
+Support supports_gated_rnn(int width) {
+  const auto no = [&](const std::string& why) { return Support::no("a width of " + std::to_string(width) + why); };
+  if (width < 2 || width % 2 != 0) return no(" is not even");
+  if (width > kMostBlocks * kMostChannels) return no(" is more than " + std::to_string(kMostBlocks * kMostChannels));
+  if (int devices = 0; width > kMostChannels && cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0 &&
+                       cuda_device_attribute(cudaDevAttrComputeCapabilityMajor) < 9)
+    return no(" needs a GPU of compute capability 9.0 or later");
+  return {};
+}
+
+void gated_rnn_forward(const GatedRnn& problem, const bf16* gates_BTX, bf16* h_BTD, const GatedRnnSaved& saved,
+                       cudaStream_t stream) {
+  dispatch(problem, [&](auto cell, auto steps) {
+    using Cell = decltype(cell);
+    start<Cell, steps()>(forward_kernel<Cell, steps()>, Sizes<Cell, steps()>::bytes(1), problem, stream,
+                         "gated cells, forward", gates_BTX, h_BTD, saved);
+  });
+}
+
+void gated_rnn_backward(const GatedRnn& problem, const GatedRnnSaved& saved, const bf16* h_gradient_BTD,
+                        bf16* gates_gradient_BTX, bf16* candidate_gradient_BTD, cudaStream_t stream) {
+  dispatch(problem, [&](auto cell, auto steps) {
+    using Cell = decltype(cell);
+    start<Cell, steps()>(backward_kernel<Cell, steps()>, Sizes<Cell, steps()>::bytes(Cell::kGates), problem, stream,
+                         "gated cells, backward", saved, h_gradient_BTD, gates_gradient_BTX, candidate_gradient_BTD);
+  });
+}
+
+}  // namespace engram

@@ -1,0 +1,27 @@
+// GRU and LSTM over fresh sequences on a GPU, by kernels/recurrences/gated_rnn. Where engram is built without CUDA
+// nothing is supported.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+#include "base/support.h"
+
+namespace engram::cuda {
+
+// Whether the kernels take a cell of so many channels, with products in `dtype` on `device`, the current one.
+Support supports_gated_rnn(std::int64_t width, torch::ScalarType dtype, torch::Device device);
+
+// A layer's weights, as LibTorch's modules have them: [X, D], [X, D], [X] and [X], X = 3 D (GRU) or 4 D (LSTM),
+// float32.
+struct GatedRnnWeights {
+  torch::Tensor input_XD, recurrent_XD, input_bias_X, recurrent_bias_X;
+};
+
+// h [B, T, D] of one layer, bfloat16 as its input [B, T, D]; zero behind each row's lengths_B (int64). What follows the
+// lengths in the input must be finite. Differentiable once. The cell is the GRU or the LSTM by the weights' shape.
+// Throws c10::Error where the kernels do not take the tensors.
+torch::Tensor gated_rnn(const GatedRnnWeights& weights, const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
+
+}  // namespace engram::cuda
