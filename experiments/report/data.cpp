@@ -11,6 +11,7 @@
 #include "agents/study/measured_json.h"
 #include "base/json_text.h"
 #include "experiments/plan/plan.h"
+#include "experiments/report/published.h"
 #include "experiments/report/report.h"
 #include "experiments/report/writer.h"
 #include "experiments/results/csv.h"
@@ -230,6 +231,21 @@ Json returns_json(const Results& results, const Analysis& analysis) {
   return json;
 }
 
+// MMER of each task and backbone that something was published of.
+Json published_json(const Results& results) {
+  Json json = Json::array();
+  for (const BesidePublished& cell : beside_published(results))
+    json.push_back({{"task", results.tasks[cell.task].label},
+                    {"backbone", results.experiment.backbones[cell.backbone].label},
+                    {"runs", cell.runs},
+                    {"mmer", cell.mean},
+                    {"deviation", cell.deviation},
+                    {"published_mmer", cell.published.mean},
+                    {"published_deviation", cell.published.deviation},
+                    {"differs", cell.differs()}});
+  return json;
+}
+
 }  // namespace
 
 std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
@@ -261,6 +277,7 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
     if (!analysis.scores[kind].cells.empty())
       json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
   json["returns"] = returns_json(results, analysis);
+  if (Json published = published_json(results); !published.empty()) json["published"] = std::move(published);
   if (results.experiment.range) json["range"] = ranges_json(results, analysis);
   for (std::size_t task = 0; task < analysis.curves.size(); ++task) {
     for (std::size_t backbone = 0; backbone < analysis.curves[task].size(); ++backbone) {

@@ -12,6 +12,7 @@
 #include "base/formatted.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/gnuplot.h"
+#include "experiments/report/published.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"
 #include "experiments/statistics/run_statistics.h"
@@ -41,6 +42,7 @@ void ReportWriter::add_results() {
   add_score_table();
   add_matrix();
   add_returns();
+  add_published();
   add_sweep();
   add_range();
   add_curves();
@@ -149,6 +151,11 @@ void ReportWriter::add_returns() {
   }
   table.rows.push_back(std::move(random));
   document_.add(std::move(table));
+}
+
+void ReportWriter::add_published() {
+  const std::vector<BesidePublished> cells = beside_published(results_);
+  if (!cells.empty()) document_.add(published_table(results_, cells));
 }
 
 void ReportWriter::add_sweep() {
