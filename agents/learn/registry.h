@@ -23,6 +23,7 @@ namespace engram {
 //   iterations()           IterationOptions: of a learner on policy
 //   defaults_elsewhere()   Settings: its defaults for settings of other sections (AnyLearnerOptions)
 //   presets()              std::vector<LearnerPreset>: its published settings
+//   surer_by()             std::string: what makes its policy surer (AnyLearnerOptions)
 template <class Options>
 concept LearnerOptions = std::copyable<Options> &&
     requires(Options options, const Options& const_options, OptionList& list, const AgentNetwork& network,
@@ -62,6 +63,10 @@ class LearnerOptionsOf final : public AnyLearnerOptions, public Options {
   std::vector<LearnerPreset> presets() const override {
     if constexpr (requires(const Options& options) { options.presets(); }) return Options::presets();
     return {};
+  }
+  std::string surer_by() const override {
+    if constexpr (requires(const Options& options) { options.surer_by(); }) return Options::surer_by();
+    return "";
   }
   std::vector<HeadSpec> heads_of(std::int64_t num_actions) const override { return Options::heads(num_actions); }
   std::shared_ptr<ActionRule> make_rule(const c10::Device& device) const override {

@@ -76,6 +76,13 @@ void RunRecorder::measured(const TrainStatus& status) {
   metrics_.write("train", status.steps, row, timings);
 }
 
+void RunRecorder::begins_iteration(const TrainStatus& status, const IterationEpisodes& iteration) {
+  const std::vector<Scalar> row = {{"updates", static_cast<double>(status.updates)},
+                                   {"episodes", static_cast<double>(iteration.episodes)},
+                                   {"return", iteration.mean_return}};
+  metrics_.write("iteration", status.steps, row, std::vector<Scalar>{{"wall_seconds", status.seconds}});
+}
+
 void RunRecorder::evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) {
   const EvaluationSummary& evaluation = *status.last_evaluation;
   std::vector<Scalar> row = {{"updates", static_cast<double>(evaluation.updates)},

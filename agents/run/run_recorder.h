@@ -29,6 +29,7 @@ class RunRecorder : public TrainObserver {
   void write_film(const TrainStatus& status, int width, int height, const std::string& gif);
 
   void measured(const TrainStatus& status) override;
+  void begins_iteration(const TrainStatus& status, const IterationEpisodes& iteration) override;
   void evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) override;
   void save(const TrainStatus& status, StateArchive& archive) override;
   void finished(const TrainStatus& status, const AgentNetwork& network) override;

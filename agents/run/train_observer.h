@@ -16,6 +16,8 @@ class TrainObserver {
   // Every run.metrics_every_steps, when the updates owed are done, and at the end; never twice after as many steps. All
   // but the times is a function of config and seed.
   virtual void measured(const TrainStatus&) {}
+  // Of a learner on policy: an iteration begins to learn. A function of config and seed.
+  virtual void begins_iteration(const TrainStatus&, const IterationEpisodes&) {}
   // After an evaluation. `best`: it is the best so far (better_or_equal()).
   virtual void evaluated(const TrainStatus&, const AgentNetwork&, bool /*best*/) {}
   // A checkpoint is due. Lists its own state after the trainer's and writes the archive.

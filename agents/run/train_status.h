@@ -1,6 +1,7 @@
 // TrainStatus: how far a run has come and what its evaluations showed, without LibTorch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -58,6 +59,17 @@ struct FinalEvaluation {
   int episodes = 0;                    // greedy ones, and as many sampled ones
   Played greedy;                       // the most probable actions
   std::optional<Played> sampled = {};  // actions drawn from the policy; none in runs of older versions
+};
+
+// Training episodes of a learner on policy, as an iteration begins to learn from them.
+struct IterationEpisodes {
+  std::int64_t episodes = 0;  // that ended since the iteration before
+  double mean_return = 0;     // of these or, where they are fewer than kSmoothed, of the last kSmoothed of the run
+
+  // RLlib's metrics_num_episodes_for_smoothing, which POPGym's agents (popgym/baselines/ppo.py) leave at its default.
+  // _compile_step_results() in rllib/algorithms/algorithm.py puts the episodes of before in front where they are fewer,
+  // and summarize_episodes() in rllib/evaluation/metrics.py takes the mean, episode_reward_mean.
+  static constexpr std::size_t kSmoothed = 100;
 };
 
 enum class StopReason { kNone, kSteps, kTime, kSolved, kRequest };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -171,10 +172,14 @@ void Trainer::add_episode(const EpisodeResult& episode) {
   ++status_.episodes;
   recent_.emplace_back(episode.total_reward, episode.success);
   if (recent_.size() > kRecentEpisodes) recent_.pop_front();
-  experience_->count(episode.steps);
+  experience_->count(episode.steps, episode.total_reward);
 }
 
 void Trainer::update() {
+  if (const std::optional<IterationEpisodes> iteration = experience_->next_iteration()) {
+    update_status();
+    for (TrainObserver* observer : observers_) observer->begins_iteration(status_, *iteration);
+  }
   last_losses_ = experience_->update(*learner_, agreed_shape_, progress());
   ++status_.updates;
 }

@@ -114,6 +114,11 @@ void add_row(MetricsSummary& summary, const std::string& text) {
     summary.evaluations.push_back(latest);
     summary.last_evaluation = latest;
     if (!summary.best_evaluation || better_or_equal(latest, *summary.best_evaluation)) summary.best_evaluation = latest;
+  } else if (kind == "iteration") {
+    count(row, "environment_steps");
+    count(row, "episodes");
+    const double mean = number(row, "return");
+    if (std::isfinite(mean) && (!summary.mmer || mean > *summary.mmer)) summary.mmer = mean;
   } else if (kind == "final") {
     summary.final_evaluation = final_evaluation(row);
   }

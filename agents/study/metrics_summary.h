@@ -25,6 +25,9 @@ struct MetricsSummary {
     double alpha;
   };
   std::vector<Temperature> temperatures;
+  // Of a learner on policy: the highest mean return of an iteration's training episodes (IterationEpisodes), which
+  // POPGym calls MMER (Morad et al. 2023: maximum mean episodic reward). Finite; nothing where none is.
+  std::optional<double> mmer;
   std::int64_t damaged_rows = 0;
 };
 

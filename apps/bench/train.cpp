@@ -80,7 +80,7 @@ double first_divergence(const Config& config, torch::Device device) {
     const Rollout::Played played = rollout->play(ActionChoice::kSample);
     if (played.episodes.empty()) continue;
     rollout->run([&] { experience->add(rollout->recording(), played.episodes); });
-    for (const RecordedEpisode& episode : played.episodes) experience->count(episode.steps);
+    for (const RecordedEpisode& episode : played.episodes) experience->count(episode.steps, 0);
   }
   Learner learner(config.learner, network);
   return named(experience->update(learner, {}, 0), "kl").item<double>();

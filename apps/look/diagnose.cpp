@@ -83,7 +83,7 @@ std::string shown(double value) { return formatted("%.4g", value); }
 std::string meaning_text(const RunDiagnosis& findings, const TrainedAgent& agent) {
   const TaskInfo info = agent.config.task.info();
   return meaning_of(findings.greedy, findings.sampled, findings.replayed ? &*findings.replayed : nullptr,
-                    info.chance_success, info.num_actions());
+                    info.chance_success, info.num_actions(), agent.config.learner.surer_by());
 }
 
 void print_json(const std::string& directory, const DiagnoseOptions& options, const RunDiagnosis& findings,

@@ -114,7 +114,8 @@ std::string of_critics(const Diagnosis& sampled, const Diagnosis* replayed) {
 }
 
 // What else keeps it from learning.
-void add_phases(const Diagnosis& sampled, int actions, std::vector<std::string>& sentences) {
+void add_phases(const Diagnosis& sampled, int actions, const std::string& surer_by,
+                std::vector<std::string>& sentences) {
   const std::string& decisive = sampled.decisions->phase;
   for (const PhaseFigures& phase : sampled.phases) {
     if (phase.phase != decisive && !decisive.empty() && phase.error_share >= kMostError)
@@ -122,14 +123,15 @@ void add_phases(const Diagnosis& sampled, int actions, std::vector<std::string>&
                           (sampled.values_are_of_actions ? "critics'" : "critic's") + " error are in the phase '" +
                           phase.phase + "', where nothing is decided: what it learns is spent there.");
     if (phase.phase == decisive && phase.entropy >= kNearlyAll * std::log(actions))
-      sentences.push_back("Where it decides its policy is nearly uniform: lower the temperature.");
+      sentences.push_back(
+          "Where it decides its policy is nearly uniform: " + (surer_by.empty() ? "train for longer" : surer_by) + ".");
   }
 }
 
 }  // namespace
 
 std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const Diagnosis* replayed,
-                       std::optional<double> chance, int actions) {
+                       std::optional<double> chance, int actions, const std::string& surer_by) {
   if (sampled.episodes < Diagnosis::kFewestReadOut) return "too few episodes to say; take --episodes 100 or more.";
   const Interval of_greedy = wilson_interval(greedy.solved, greedy.episodes),
                  of_sampled = wilson_interval(sampled.solved, sampled.episodes);
@@ -144,7 +146,7 @@ std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const 
       sentences.push_back(of_memory(sampled));
       sentences.push_back(of_critics(sampled, replayed));
     }
-    add_phases(sampled, actions, sentences);
+    add_phases(sampled, actions, surer_by, sentences);
   } else {
     sentences.push_back("It solves " + percent(of_sampled.estimate) + " of the episodes" +
                         (chance ? ", where guessing solves " + percent(*chance) + "." : "."));
@@ -153,7 +155,8 @@ std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const 
   if (of_greedy.high < of_sampled.low)
     sentences.push_back("With sampled actions it has " + percent(of_sampled.estimate) +
                         " success, with the most probable ones " + percent(of_greedy.estimate) +
-                        ": its policy is not sure enough; lower the temperature or train for longer.");
+                        ": its policy is not sure enough; " + (surer_by.empty() ? "" : surer_by + " or ") +
+                        "train for longer.");
   std::string text;
   for (const std::string& sentence : sentences)
     if (!sentence.empty()) text += (text.empty() ? "" : " ") + sentence;

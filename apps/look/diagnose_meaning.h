@@ -9,10 +9,11 @@
 namespace engram {
 
 // `replayed`: null where no learnt episodes were looked at; `chance`: the success of an agent that guesses what it
-// should remember (TaskInfo); `actions`: how many there are. Says where the chain from seeing a cue to acting on it
-// breaks (docs/use/diagnosing.md): whether it decides at all, whether its memory holds the cue, whether its critics
-// judge by it, and what else its figures show. A rule of thumb: a share is one of a handful of words.
+// should remember (TaskInfo); `actions`: how many there are; `surer_by`: the learner's (LearnerConfig). Says where the
+// chain from seeing a cue to acting on it breaks (docs/use/diagnosing.md): whether it decides at all, whether its
+// memory holds the cue, whether its critics judge by it, and what else its figures show. A rule of thumb: a share is
+// one of a handful of words.
 std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const Diagnosis* replayed,
-                       std::optional<double> chance, int actions);
+                       std::optional<double> chance, int actions, const std::string& surer_by);
 
 }  // namespace engram

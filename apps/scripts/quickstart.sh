@@ -3,12 +3,28 @@
 # Exit status 1 where what was trained is not above chance: nothing is filmed, and the next call trains anew.
 #
 #   bash apps/scripts/quickstart.sh           a second call reuses all that is there, the trained agent included
+#   bash apps/scripts/quickstart.sh ppo       another agent, beside it, by PPO; sac, the default, is SAC
 #   bash apps/scripts/quickstart.sh --again   trains anew
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 config=configs/small/visual_match.ini
 run=runs/quickstart
+again=
+for argument in "$@"; do
+  case "$argument" in
+    sac) ;;
+    ppo)
+      config=configs/tmaze_10_ppo.ini
+      run=runs/quickstart_ppo
+      ;;
+    --again) again=yes ;;
+    *)
+      echo "quickstart: '$argument' is unknown; it takes sac or ppo, and --again trains anew" >&2
+      exit 2
+      ;;
+  esac
+done
 trained=$run/trained_from.ini  # the config, copied when what it trained has been found to be above chance
 video=$run/episodes.mp4
 engram=build/release/engram
@@ -31,14 +47,7 @@ print("above" if low > chance else "chance",
 PYTHON
 }
 
-case "${1-}" in
-  "") ;;
-  --again) rm -f "$trained" ;;
-  *)
-    echo "quickstart: '$1' is unknown; --again trains anew, nothing else is taken" >&2
-    exit 2
-    ;;
-esac
+if [[ -n $again ]]; then rm -f "$trained"; fi
 
 step "1/5 set-up: what is missing is installed"
 tools=$(bash apps/scripts/setup.sh)

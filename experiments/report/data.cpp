@@ -11,6 +11,7 @@
 #include "agents/study/measured_json.h"
 #include "base/json_text.h"
 #include "experiments/plan/plan.h"
+#include "experiments/report/published.h"
 #include "experiments/report/report.h"
 #include "experiments/report/writer.h"
 #include "experiments/results/csv.h"
@@ -87,6 +88,7 @@ Json run_json(const RunResult& run) {
   for (const ScoreKind& kind : kScoreKinds) json[kind.key] = run.scores ? optional_json(kind.of(*run.scores)) : Json();
   json["mean_return"] = run.scores ? Json(run.scores->mean_return) : Json();
   json["best_return"] = run.scores ? optional_json(run.scores->best_return) : Json();
+  json["mmer"] = run.scores ? optional_json(run.scores->mmer) : Json();
   json["environment_steps"] = run.metrics.steps;
   json["updates"] = run.scores && run.metrics.updates == 0 ? Json() : Json(run.metrics.updates);  // not said
   json["episodes_until_learnt"] = run.episodes_until_learnt ? Json(*run.episodes_until_learnt) : Json();
@@ -126,14 +128,18 @@ Analysis::RangeCurve range_curve(const Results& results, std::size_t task, std::
 
 std::optional<Analysis::Returns> returns_of(const Results& results, std::size_t task, std::size_t backbone,
                                             const BootstrapOptions& bootstrap) {
-  std::vector<std::vector<double>> runs;
+  std::vector<std::vector<double>> runs, on_policy;
   for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
     const std::optional<RunScores>& scores = results.run(task, backbone, seed).scores;
-    if (scores && has_returns(*scores)) runs.push_back({scores->mean_return, *scores->best_return});
+    if (!scores || !has_returns(*scores)) continue;
+    runs.push_back({scores->mean_return, *scores->best_return});
+    if (scores->mmer) on_policy.push_back({*scores->mmer});
   }
   if (runs.empty()) return {};
   const std::vector<Estimate> means = mean_curve(runs, bootstrap);
-  return Analysis::Returns{means[0], means[1]};
+  Analysis::Returns returns{means[0], means[1]};
+  if (!on_policy.empty()) returns.mmer = mean_curve(on_policy, bootstrap).front();
+  return returns;
 }
 
 }  // namespace
@@ -209,7 +215,7 @@ Json ranges_json(const Results& results, const Analysis& analysis) {
   return json;
 }
 
-// Of each task and backbone the mean return of the final evaluation and the best mean return, or null.
+// Of each task and backbone the mean return of the final evaluation, the best mean return and MMER, or null.
 Json returns_json(const Results& results, const Analysis& analysis) {
   Json json = Json::object();
   for (std::size_t task = 0; task < analysis.returns.size(); ++task) {
@@ -217,9 +223,26 @@ Json returns_json(const Results& results, const Analysis& analysis) {
     for (std::size_t backbone = 0; backbone < analysis.returns[task].size(); ++backbone) {
       Json& cell = row[results.experiment.backbones[backbone].label];
       if (const auto& returns = analysis.returns[task][backbone])
-        cell = {{"final", estimate_json(returns->final)}, {"best", estimate_json(returns->best)}};
+        cell = {{"final", estimate_json(returns->final)},
+                {"best", estimate_json(returns->best)},
+                {"mmer", returns->mmer ? estimate_json(*returns->mmer) : Json()}};
     }
   }
+  return json;
+}
+
+// MMER of each task and backbone that something was published of.
+Json published_json(const Results& results) {
+  Json json = Json::array();
+  for (const BesidePublished& cell : beside_published(results))
+    json.push_back({{"task", results.tasks[cell.task].label},
+                    {"backbone", results.experiment.backbones[cell.backbone].label},
+                    {"runs", cell.runs},
+                    {"mmer", cell.mean},
+                    {"deviation", cell.deviation},
+                    {"published_mmer", cell.published.mean},
+                    {"published_deviation", cell.published.deviation},
+                    {"differs", cell.differs()}});
   return json;
 }
 
@@ -254,6 +277,7 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
     if (!analysis.scores[kind].cells.empty())
       json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
   json["returns"] = returns_json(results, analysis);
+  if (Json published = published_json(results); !published.empty()) json["published"] = std::move(published);
   if (results.experiment.range) json["range"] = ranges_json(results, analysis);
   for (std::size_t task = 0; task < analysis.curves.size(); ++task) {
     for (std::size_t backbone = 0; backbone < analysis.curves[task].size(); ++backbone) {

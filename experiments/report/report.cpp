@@ -62,8 +62,10 @@ Analysis with_trusted_intervals(const Results& results, const Analysis& analysis
       if (with_curve.size() < kTrustedRuns)
         for (auto& [steps, estimate] : shown.curves[task][backbone]) estimate.interval.reset();
       if (finished_runs(results, task, backbone) >= kTrustedRuns) continue;
-      if (auto& returns = shown.returns[task][backbone])
+      if (auto& returns = shown.returns[task][backbone]) {
         for (Estimate* const estimate : {&returns->final, &returns->best}) estimate->interval.reset();
+        if (returns->mmer) returns->mmer->interval.reset();
+      }
     }
   for (auto& task : shown.ranges)
     for (Analysis::RangeCurve& curve : task) {

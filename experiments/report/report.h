@@ -49,7 +49,8 @@ struct Analysis {
       curves;  // by task, backbone; empty: no finished run
   // Mean over the runs that have both; nothing without such a run.
   struct Returns {
-    Estimate final, best;  // RunScores' mean_return and best_return
+    Estimate final, best;               // RunScores' mean_return and best_return
+    std::optional<Estimate> mmer = {};  // over those of them that have one
   };
   std::vector<std::vector<std::optional<Returns>>> returns;  // by task, backbone
   // Success at the values of the experiment's range.

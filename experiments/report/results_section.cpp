@@ -12,6 +12,7 @@
 #include "base/formatted.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/gnuplot.h"
+#include "experiments/report/published.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"
 #include "experiments/statistics/run_statistics.h"
@@ -41,6 +42,7 @@ void ReportWriter::add_results() {
   add_score_table();
   add_matrix();
   add_returns();
+  add_published();
   add_sweep();
   add_range();
   add_curves();
@@ -115,25 +117,32 @@ void ReportWriter::add_matrix() {
 }
 
 void ReportWriter::add_returns() {
+  bool on_policy = false;
+  for (const RunResult& run : results_.runs) on_policy = on_policy || (run.scores && run.scores->mmer);
   TextTable table = by_backbone(
       results_,
-      "Return, undiscounted: mean over the runs of the final evaluation's mean and, below it, of the highest mean of "
-      "any evaluation during training (POPGym's MMER takes the highest mean of any batch of training episodes "
-      "instead); of " +
-          std::to_string(kTrustedRuns) +
+      std::string("Return, undiscounted: mean over the runs of the final evaluation's mean and, below it, of the "
+                  "highest mean of any evaluation during training") +
+          (on_policy ? " and of MMER, POPGym's score: the highest mean of the training episodes of an iteration"
+                     : " (POPGym's MMER takes the highest mean of any batch of training episodes instead)") +
+          "; of " + std::to_string(kTrustedRuns) +
           " runs and more with 95% intervals, of fewer with each run's own. Of random play the interval is Student's "
           "over episodes.",
       [&](std::size_t task, std::size_t backbone) {
         const auto& returns = analysis_.returns[task][backbone];
         if (!returns) return std::string("n=0");
-        const auto own = [&](const std::function<double(const RunScores&)>& figure) {
+        const auto own = [&](const std::function<std::optional<double>(const RunScores&)>& figure) {
           return own_figures(task, backbone, [&](const RunResult& run) {
-            return has_returns(*run.scores) ? formatted("%.4g", figure(*run.scores)) : "";
+            const std::optional<double> value = has_returns(*run.scores) ? figure(*run.scores) : std::nullopt;
+            return value ? formatted("%.4g", *value) : "";
           });
         };
         return return_text(returns->final) + own([](const RunScores& scores) { return scores.mean_return; }) +
                "\nbest " + return_text(returns->best) +
-               own([](const RunScores& scores) { return *scores.best_return; });
+               own([](const RunScores& scores) { return scores.best_return; }) +
+               (returns->mmer
+                    ? "\nMMER " + return_text(*returns->mmer) + own([](const RunScores& scores) { return scores.mmer; })
+                    : "");
       });
   std::vector<std::string> random = {"random play"};
   for (const TaskFacts& task : results_.tasks) {
@@ -142,6 +151,11 @@ void ReportWriter::add_returns() {
   }
   table.rows.push_back(std::move(random));
   document_.add(std::move(table));
+}
+
+void ReportWriter::add_published() {
+  const std::vector<BesidePublished> cells = beside_published(results_);
+  if (!cells.empty()) document_.add(published_table(results_, cells));
 }
 
 void ReportWriter::add_sweep() {

@@ -44,6 +44,7 @@ class ReportWriter {
   void add_score_table();
   void add_matrix();
   void add_returns();
+  void add_published();
   void add_sweep();
   void add_range();
   void add_curves();

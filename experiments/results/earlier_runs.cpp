@@ -95,7 +95,8 @@ RunScores scores_in(const Row& row) {
       .area = row.fraction("area_under_curve"),
       // A mean that was not finite is an empty field.
       .mean_return = row.optional<double>("mean_return", kLowest).value_or(std::numeric_limits<double>::quiet_NaN()),
-      .best_return = row.optional<double>("best_return", kLowest)};
+      .best_return = row.optional<double>("best_return", kLowest),
+      .mmer = row.optional<double>("mmer", kLowest)};
   if (const auto decided = row.fraction("decided"))
     scores.decisions = DecisionRates{*decided, row.fraction("right_of_decided")};
   return scores;

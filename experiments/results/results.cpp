@@ -148,7 +148,8 @@ RunResult read_run(const fs::path& folder, PlannedRun plan) {
                          area_under_curve(run.curve, static_cast<double>(run.plan.config.run.steps)),
                          last.greedy.mean_return,
                          last.greedy.decisions,
-                         best_return(run.metrics.evaluations)};
+                         best_return(run.metrics.evaluations),
+                         run.metrics.mmer};
   run.remark = remark_on(run);
   if (run.plan.range) read_range(run, last);
   return run;

@@ -34,9 +34,10 @@ struct RunScores {
   double mean_return = 0;      // undiscounted, of the final evaluation; may not be finite
   // Of the final evaluation's greedy episodes; none of tasks that do not say what their decision is.
   std::optional<DecisionRates> decisions = {};
-  // The highest mean return of any evaluation during training, as the MMER of POPGym (Morad et al. 2023: maximum mean
-  // episodic reward) is that of any batch of training. Finite; nothing where none is.
+  // The highest mean return of any evaluation during training. Finite; nothing where none is.
   std::optional<double> best_return = {};
+  // That of an iteration's training episodes (MetricsSummary); of learners on policy alone.
+  std::optional<double> mmer = {};
 };
 
 bool has_returns(const RunScores& scores);  // both, and finite

@@ -18,7 +18,8 @@ using namespace engram;
 namespace {
 
 void write_runs(Comparison& comparison) {
-  comparison.write("long/gru/1", evaluation_row(100, 0.25, "0.5", ",\"collected_episodes\":7") +
+  comparison.write("long/gru/1", iteration_row(0.5) + iteration_row(0.25) +
+                                     evaluation_row(100, 0.25, "0.5", ",\"collected_episodes\":7") +
                                      evaluation_row(400, 0.75, "1.5", ",\"collected_episodes\":15") +
                                      final_row(0.5,
                                                ",\"sampled_return\":1,\"sampled_success\":0.75,\"sampled_success_low\":"
@@ -76,6 +77,8 @@ TEST_CASE("runs of an earlier report's table stand in a report as those of their
   CHECK(run.scores->sampled_success == 0.75);
   CHECK(run.scores->decisions == DecisionRates{0.75, 0.625});
   CHECK(run.scores->best_return == 1.5);
+  CHECK(run.scores->mmer == 0.5);
+  CHECK(!result(results, "long/lstm/2").scores->mmer);
   CHECK(run.timings.wall_seconds == 5);
   CHECK(run.episodes_until_learnt == 15);
   CHECK(run.curve == std::vector<std::pair<double, double>>{{100, 0.25}, {400, 0.75}});
@@ -136,6 +139,27 @@ TEST_CASE("rows of versions that wrote fewer columns count, without a curve") {
   CHECK(analysis.curves[0][1].empty());                                       // of earlier runs alone
   CHECK(analysis.scores[0].cells[0][0]->value == doctest::Approx(0.75));      // of both
   CHECK(runs_to_film(results).front()->plan.name().starts_with("long/gru"));  // no folder is no error
+}
+
+TEST_CASE("a table of before there was MMER is read, without it") {
+  Comparison there, here;
+  write_runs(there);
+  std::string older;
+  const std::string csv = report_csv(read_results(there.path()));
+  std::size_t place = 0;
+  for (std::size_t position = 0; position < csv.size();) {
+    std::vector<std::string> fields = read_csv_record(csv, position, "");
+    if (older.empty()) place = static_cast<std::size_t>(std::ranges::find(fields, "mmer") - fields.begin());
+    REQUIRE(place < fields.size());
+    fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(place));
+    for (std::size_t i = 0; i < fields.size(); ++i) older += (i == 0 ? "" : ",") + csv_field(fields[i]);
+    older += "\n";
+  }
+  write_text(EarlierRuns::file_of(here.path()), older);
+  const Results results = read_results(here.path());
+  CHECK(result(results, "long/gru/1").scores->best_return == 1.5);
+  CHECK(!result(results, "long/gru/1").scores->mmer);
+  CHECK(mentions(report_csv(results), ",mmer,"));
 }
 
 TEST_CASE("a table that an editor has put a byte order mark before is read as before") {
@@ -204,6 +228,7 @@ TEST_CASE("a table that cannot be of this comparison is refused in a line that s
                                                         {"sampled_success", "nan"},
                                                         {"final_success", "0x1"},
                                                         {"mean_return", "inf"},
+                                                        {"mmer", "x"},
                                                         {"environment_steps", "-1"},
                                                         {"updates", "1e3"},
                                                         {"seed", "x"},

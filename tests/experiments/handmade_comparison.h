@@ -33,6 +33,11 @@ inline std::string final_row(double success, const std::string& more = "", const
          ",\"success\":" + std::to_string(success) + ",\"success_low\":0,\"success_high\":1" + more + "}\n";
 }
 
+inline std::string iteration_row(double mean_return) {
+  return "{\"kind\":\"iteration\",\"environment_steps\":100,\"updates\":1,\"episodes\":10,\"return\":" +
+         std::to_string(mean_return) + "}\n";
+}
+
 // The folder of a comparison whose runs are written by hand.
 struct Comparison {
   TemporaryFolder folder;

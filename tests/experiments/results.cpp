@@ -155,8 +155,32 @@ TEST_CASE("the best return of a run is that of its best evaluation by return, an
   CHECK(cells[0]->final.value == (0.625 - 2) / 2);
   CHECK(cells[0]->best.value == (0.75 - 1) / 2);
   CHECK(!cells[1]);
-  CHECK(mentions(report_csv(results), ",mean_return,best_return,"));
+  CHECK(mentions(report_csv(results), ",mean_return,best_return,mmer,"));
+  CHECK(!cells[0]->mmer);
   CHECK(mentions(report_json(results, analysis, bootstrap), "\"returns\": {"));
+}
+
+TEST_CASE("MMER stands beside the returns of evaluations where runs have it") {
+  Comparison comparison;
+  comparison.write("long/gru/1", iteration_row(0.125) + evaluation_row(100, 0.5, "2") + iteration_row(0.75) +
+                                     iteration_row(0.5) + evaluation_row(400, 0.6, "0.5") +
+                                     final_row(0.5, "", "0.625"));
+  comparison.write("long/gru/2", iteration_row(0.25) + evaluation_row(400, 0.5, "1") + final_row(0.5, "", "-2"));
+  comparison.write("long/lstm/1", evaluation_row(400, 0.5, "1") + final_row(0.5, "", "1"));  // off policy
+  const Results results = read_results(comparison.path());
+  CHECK(result(results, "long/gru/1").scores->mmer == 0.75);
+  CHECK(!result(results, "long/lstm/1").scores->mmer);
+  const BootstrapOptions bootstrap{.resamples = 1000};
+  const Analysis analysis = analyse(results, bootstrap);
+  REQUIRE((analysis.returns[0][0] && analysis.returns[0][1]));
+  REQUIRE(analysis.returns[0][0]->mmer);
+  CHECK(analysis.returns[0][0]->mmer->value == 0.5);
+  CHECK(!analysis.returns[0][1]->mmer);
+  const ReportFiles files = ReportFiles::beside(comparison.path() / "page.html");
+  write_report(results, files, {}, bootstrap);
+  CHECK(mentions(read_text(files.markdown), "MMER 0.5"));
+  CHECK(mentions(read_text(files.csv), ",0.625,2,0.75,"));
+  CHECK(mentions(read_text(files.json), "\"mmer\": {"));
 }
 
 TEST_CASE("decisions are scores where runs have them") {

@@ -1,9 +1,11 @@
 """Fails on a relative link of a Markdown page that leads nowhere, on prose wider than 120 columns in README.md and docs/,
-on a task or backbone that has no page, and where a page lists other names than the sources.
+on a task or backbone that has no page, where a page lists other names than the sources, and where the page of published
+figures has others than the data that reports read.
 
     check_docs.py ROOT
 """
 
+import csv
 import pathlib
 import re
 import sys
@@ -145,6 +147,26 @@ def list_problems(root):
                    f"{sorted(listed - known)} beside them")
 
 
+PUBLISHED = ("docs/compare/published.md", "experiments/report/published_popgym.csv")
+
+
+def published_problems(root):
+    """The table of the page, a row for each task and three sizes in it, holds what the data has."""
+    page, data = ((root / name).read_text(encoding="utf-8") for name in PUBLISHED)
+    cells = {}
+    for row in csv.DictReader(line for line in data.splitlines() if not line.startswith("#")):
+        task, size = row["task"].rsplit("_", 1)
+        name = f" ({row['best_memory']})" if row["best_memory"] else ""
+        cells.setdefault(task, {})[size] = (f"{row['gru_mean']} ± {row['gru_deviation']}", row["best"] + name)
+    expected = {f"| {task} | {' | '.join(gru for gru, _ in sizes.values())} | "
+                f"{', '.join(best for _, best in sizes.values())} |" for task, sizes in cells.items()}
+    table = page.split("| task | GRU, easy | GRU, medium | GRU, hard |", 1)[-1].split("\n\n")[0]
+    found = set(table.splitlines()[2:])
+    for line in sorted(expected ^ found):
+        here, lacking = (PUBLISHED[0], PUBLISHED[1]) if line in found else (PUBLISHED[1], PUBLISHED[0])
+        yield f"{here} has '{line}', {lacking} has not"
+
+
 def problems(root):
     for path in markdown_files(root):
         text = path.read_text(encoding="utf-8")
@@ -152,6 +174,7 @@ def problems(root):
         yield from width_problems(root, path, text)
     yield from page_problems(root)
     yield from list_problems(root)
+    yield from published_problems(root)
 
 
 def main():

@@ -24,6 +24,10 @@ REGISTRIES = {
     "docs/use/guarantees.md": "A resumed run may change `run.steps`,\nand `[checkpoint]`.\n\nNot `run.seed`.\n",
     "docs/learners/README.md": "Truncated episodes bootstrap: `match`.\n\nAnd `maze`.\n",
     "kernels/rule/README.md": "",
+    "docs/compare/published.md": "| task | GRU, easy | GRU, medium | GRU, hard | best |\n|---|---|---|---|---|\n"
+    "| maze | 1.000 ± 0.000 | 0.5 ± 0.1 | -1 ± 0 | 1.000, 0.6 (LMU), -1 |\n\n| match | 2 ± 0 |\n",
+    "experiments/report/published_popgym.csv": "# from where\ntask,gru_mean,gru_deviation,best,best_memory\n"
+    "maze_easy,1.000,0.000,1.000,\nmaze_medium,0.5,0.1,0.6,LMU\nmaze_hard,-1,0,-1,\n",
     "docs/develop/developing.md": "Derivations, and how: [rule](../../kernels/rule/README.md).\n",
 }
 
@@ -86,4 +90,9 @@ for page, name, text in LISTS:
     problems = found({page: text})
     assert len(problems) == 1 and problems[0].startswith(page) and f"lacks ['{name}']" in problems[0], (page, problems)
 assert "['run.threads'] beside" in found({LISTS[0][0]: LISTS[0][2]})[0]
+
+data = REGISTRIES["experiments/report/published_popgym.csv"]
+for wrong in (data.replace("0.5,0.1", "0.5,0.2"), data.replace("LMU", "TCN"), data + "match_easy,2,0,2,\n"):
+    problems = found({"experiments/report/published_popgym.csv": wrong})
+    assert problems and all("docs/compare/published.md has" in problem for problem in problems), problems
 print("every problem was found")

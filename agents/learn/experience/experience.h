@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "agents/learn/learner.h"
@@ -17,6 +18,7 @@
 #include "agents/play/recorded_env.h"
 #include "agents/run/config.h"
 #include "agents/run/run_share.h"
+#include "agents/run/train_status.h"
 #include "envs/vec/vec_env.h"
 #include "ranks/ranks.h"
 #include "storage/state_archive.h"
@@ -35,12 +37,14 @@ class Experience {
   // Episodes of this rank that have ended, out of the rings in which they were recorded. On the current stream.
   virtual void add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) = 0;
   // An episode of this many steps has ended, of whichever rank; the policy played it, or it was played at random.
-  virtual void count(std::int64_t steps) = 0;
+  virtual void count(std::int64_t steps, double episode_return) = 0;
 
   // Whether what all ranks have played pays for an update; the same for all of them.
   virtual bool owes_update() const = 0;
   // Whether this rank has the episodes that its batches take. Updates begin where all ranks have.
   virtual bool ready() const = 0;
+  // Where the next update is the first of an iteration: of the episodes that it learns from.
+  virtual std::optional<IterationEpisodes> next_iteration() const { return {}; }
   // Of this rank's next batch.
   virtual BatchShape next_shape() const = 0;
   // One update of the learner, of a batch of at least that shape. progress: how much of the run is over, 0 to 1.

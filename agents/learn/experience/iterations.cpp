@@ -55,6 +55,22 @@ void Iterations::add(const RecordingMemory& recording, const std::vector<Recorde
   store_.add(recording, episodes);
 }
 
+void Iterations::count(std::int64_t steps, double episode_return) {
+  ended_steps_ += steps;
+  ++ended_episodes_;
+  ended_return_ += episode_return;
+  last_returns_.push_back(episode_return);
+  if (last_returns_.size() > IterationEpisodes::kSmoothed) last_returns_.pop_front();
+}
+
+std::optional<IterationEpisodes> Iterations::next_iteration() const {
+  if (done_ > 0 || !owes_update() || ended_episodes_ == 0) return {};
+  const bool many = ended_episodes_ >= static_cast<std::int64_t>(IterationEpisodes::kSmoothed);
+  const double sum = many ? ended_return_ : std::accumulate(last_returns_.begin(), last_returns_.end(), 0.0);
+  const double count = many ? static_cast<double>(ended_episodes_) : static_cast<double>(last_returns_.size());
+  return IterationEpisodes{ended_episodes_, sum / count};
+}
+
 // Of the longest of all episodes, as is every minibatch on a GPU.
 BatchShape Iterations::next_shape() const {
   const std::int64_t episodes = store_.episodes();
@@ -101,7 +117,8 @@ NamedScalars Iterations::update(Learner& learner, const BatchShape& least, doubl
   }
   NamedScalars scalars = learner.update(gather(part_of(order_, number, options_.minibatches), least));
   if (++done_ == updates()) {
-    done_ = ended_steps_ = 0;
+    done_ = ended_steps_ = ended_episodes_ = 0;
+    ended_return_ = 0;
     learnt_ = true;
   }
   return scalars;
@@ -117,9 +134,23 @@ void Iterations::visit_common_state(StateArchive& archive) {
     archive.value("done", done_);
     archive.value("progress", progress_);
     archive.value("learnt", learnt_);
+    visit_returns(archive);
     if (ended_steps_ < 0) archive.refuse("ended_steps", "a count is negative");
     if (done_ < 0 || done_ >= updates()) archive.refuse("done", "an iteration has other updates");
   });
+}
+
+// States of older versions have none.
+void Iterations::visit_returns(StateArchive& archive) {
+  if (archive.restoring() && !archive.holds("last_returns")) return;
+  std::vector<double> returns(last_returns_.begin(), last_returns_.end());
+  archive.value("ended_episodes", ended_episodes_);
+  archive.value("ended_return", ended_return_);
+  archive.array("last_returns", returns);
+  if (ended_episodes_ < 0) archive.refuse("ended_episodes", "a count is negative");
+  if (returns.size() > IterationEpisodes::kSmoothed)
+    archive.refuse("last_returns", "it has more episodes than are kept");
+  last_returns_.assign(returns.begin(), returns.end());
 }
 
 void Iterations::visit_own_state(StateArchive& archive,
@@ -134,7 +165,8 @@ void Iterations::visit_own_state(StateArchive& archive,
 
 // What was collected is few steps, and what has been learnt from it cannot be dealt: the iteration begins anew.
 void Iterations::take_over(const EpisodeLog&, VecEnv&, const StateArchive&, std::uint32_t stream) {
-  ended_steps_ = done_ = 0;
+  ended_steps_ = ended_episodes_ = done_ = 0;
+  ended_return_ = 0;
   learnt_ = false;
   store_.clear();
   random_ = draws_of(stream);

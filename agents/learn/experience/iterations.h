@@ -8,8 +8,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "agents/learn/experience/experience.h"
@@ -24,9 +26,10 @@ class Iterations final : public Experience {
              int rank, torch::Device device);
 
   void add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) override;
-  void count(std::int64_t steps) override { ended_steps_ += steps; }
+  void count(std::int64_t steps, double episode_return) override;
   bool owes_update() const override { return ended_steps_ >= options_.steps; }
   bool ready() const override { return !learnt_ && store_.episodes() >= options_.minibatches; }
+  std::optional<IterationEpisodes> next_iteration() const override;
   BatchShape next_shape() const override;
   NamedScalars update(Learner& learner, const BatchShape& least, double progress) override;
   double unlearnt_steps() const override;
@@ -41,10 +44,14 @@ class Iterations final : public Experience {
   EpisodeBatch gather(const std::vector<std::int64_t>& episodes, const BatchShape& least);
   void estimate_all(Learner& learner, const BatchShape& least);
   void shuffle();
+  void visit_returns(StateArchive& archive);
 
   const IterationOptions options_;
   const torch::Device device_;
   std::int64_t ended_steps_ = 0;     // of all ranks' episodes, since the last iteration
+  std::int64_t ended_episodes_ = 0;  // likewise, and the sum of their returns
+  double ended_return_ = 0;
+  std::deque<double> last_returns_;  // of the run's last episodes, IterationEpisodes::kSmoothed at most
   std::int64_t done_ = 0;            // updates of this iteration
   double progress_ = 0;              // when it began
   bool annealed_ = false;            // the learner knows that

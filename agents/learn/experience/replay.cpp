@@ -24,7 +24,7 @@ Replay::Replay(const Config& config, const RunShare& share, int rank, torch::Dev
                  rank),
       updates_per_step_(config.run.updates_per_step) {}
 
-void Replay::count(std::int64_t steps) {
+void Replay::count(std::int64_t steps, double) {
   pending_updates_ += static_cast<std::int64_t>(std::ceil(updates_per_step_ * static_cast<double>(steps)));
 }
 

@@ -18,7 +18,7 @@ class Replay final : public Experience {
   void add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) override {
     store_.add(recording, episodes);
   }
-  void count(std::int64_t steps) override;
+  void count(std::int64_t steps, double episode_return) override;
   bool owes_update() const override { return pending_updates_ > 0; }
   bool ready() const override { return store_.episodes() > 0; }
   BatchShape next_shape() const override { return {.steps = store_.sampled_steps(random_)}; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "agents/learn/learner_config.h"
@@ -45,6 +46,7 @@ struct PpoOptions {
   // another one at each step.
   Settings defaults_elsewhere() const;
   std::vector<LearnerPreset> presets() const;
+  std::string surer_by() const { return entropy_weight > 0 ? "lower the entropy weight (learner.entropy_weight)" : ""; }
   std::vector<HeadSpec> heads(std::int64_t num_actions) const;
   std::shared_ptr<ActionRule> action_rule(const c10::Device& device) const;
   std::unique_ptr<Algorithm> make(const AgentNetwork& network) const;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "agents/learn/learner_config.h"
@@ -30,6 +31,10 @@ struct SacOptions {
   void list_options(OptionList& list);
   void check() const;
   OptimizerOptions optimizer() const { return {learning_rate, weight_decay, clip_gradient_norm}; }
+  std::string surer_by() const {
+    return std::string("lower the temperature (") +
+           (temperature == Temperature::kLearnt ? "learner.target_entropy_fraction)" : "learner.alpha)");
+  }
   std::vector<HeadSpec> heads(std::int64_t num_actions) const;
   std::shared_ptr<ActionRule> action_rule(const c10::Device& device) const;
   std::unique_ptr<Algorithm> make(const AgentNetwork& network) const;

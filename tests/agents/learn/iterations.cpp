@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +16,7 @@
 
 #include "agents/act/action_rule.h"
 #include "agents/learn/registry.h"
+#include "agents/play/evaluator.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/play/probe_rollout.h"
 
@@ -136,13 +140,15 @@ struct Run {
       experience->add(rollout->recording(), played.episodes);
       for (const RecordedEpisode& episode : played.episodes) {
         ended.emplace(episode.environment, static_cast<int>(episode.number));
-        experience->count(episode.steps);
+        returns.push_back(result_of(episode).total_reward);
+        experience->count(episode.steps, returns.back());
       }
     }
     return ended;
   }
 
   static constexpr int kEnvs = 3;
+  std::vector<double> returns;  // of all episodes, in the order in which they ended
   LearnerConfig learner_options;
   std::shared_ptr<AgentNetwork> network;
   std::unique_ptr<Rollout> rollout;
@@ -217,6 +223,35 @@ TEST_CASE("an iteration goes on from its state between any two minibatches") {
   }
 }
 
+TEST_CASE("an iteration tells the mean return of its episodes, or of the last hundred where they are fewer") {
+  Events events;
+  Run run(events);
+  std::size_t before = 0;
+  bool smoothed = false;
+  for (int iteration = 0; iteration < 12; ++iteration) {
+    CHECK_FALSE(run.experience->next_iteration());
+    run.collect();
+    const std::optional<IterationEpisodes> found = run.experience->next_iteration();
+    REQUIRE(found);
+    CHECK(found->episodes == static_cast<std::int64_t>(run.returns.size() - before));
+    before = run.returns.size();
+    const std::size_t counted = std::min<std::size_t>(before, 100);
+    smoothed = smoothed || counted < before;
+    const double sum =
+        std::accumulate(run.returns.end() - static_cast<std::ptrdiff_t>(counted), run.returns.end(), 0.0);
+    CHECK(found->mean_return == doctest::Approx(sum / static_cast<double>(counted)));
+    for (int update = 0; update < 12; ++update) {
+      run.experience->update(*run.learner, {}, 0);
+      CHECK_FALSE(run.experience->next_iteration());
+    }
+  }
+  CHECK(smoothed);  // otherwise the run is too short to say
+  // More than a hundred are averaged as they are.
+  for (int episode = 0; episode < 150; ++episode) run.experience->count(1, episode);
+  CHECK(run.experience->next_iteration()->episodes == 150);
+  CHECK(run.experience->next_iteration()->mean_return == 74.5);
+}
+
 TEST_CASE("what another number of ranks had begun is not gone on with") {
   Events events;
   Run run(events);
@@ -227,6 +262,9 @@ TEST_CASE("what another number of ranks had begun is not gone on with") {
   CHECK_FALSE(run.experience->owes_update());
   CHECK(run.experience->store().episodes() == 0);
   CHECK(run.experience->unlearnt_steps() == 0);
+  const std::size_t before = run.returns.size();
   run.collect();
   CHECK(run.experience->ready());
+  REQUIRE(run.experience->next_iteration());
+  CHECK(run.experience->next_iteration()->episodes == static_cast<std::int64_t>(run.returns.size() - before));
 }

@@ -189,6 +189,25 @@ TEST_CASE("what learners want of other sections and set by presets are settings,
   }
 }
 
+TEST_CASE("what makes a policy surer is an option of its learner that can do so") {
+  for (const std::string& name : learner_names()) {
+    CAPTURE(name);
+    const LearnerConfig learner(name);
+    const std::string advice = learner.surer_by();
+    const std::size_t begin = advice.find("(learner."), end = advice.find(')');
+    REQUIRE((begin != std::string::npos && end != std::string::npos));
+    const std::string key = advice.substr(begin + 1, end - begin - 1);
+    const auto values = learner.values();
+    CHECK(std::ranges::any_of(values, [&](const OptionValue& option) { return option.name == key; }));
+  }
+  const auto advice = [](const Settings& settings) { return Config::from_settings(settings).learner.surer_by(); };
+  CHECK(mentions(advice({}), "learner.alpha"));
+  CHECK(mentions(advice({{"learner.temperature", "learnt"}}), "learner.target_entropy_fraction"));
+  CHECK(mentions(advice({{"learner.name", "ppo"}}), "lower the entropy weight"));
+  CHECK(advice({{"learner.preset", "popgym"}}).empty());  // its weight is 0
+  CHECK(mentions(advice({{"learner.name", "dqn"}}), "lower epsilon"));
+}
+
 TEST_CASE("all keys are known to the command line") {
   const auto keys = all_config_keys();
   for (const char* key : {"run.seed", "task.name", "task.preset", "task.corridor_length", "task.distractor_steps",

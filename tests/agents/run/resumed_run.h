@@ -68,6 +68,10 @@ struct Observer : TrainObserver {
     for (const auto& [name, value] : status.losses) row.push_back(value);
     rows.push_back(row);
   }
+  void begins_iteration(const TrainStatus& status, const IterationEpisodes& iteration) override {
+    rows.push_back(
+        {2, double(status.steps), double(status.updates), double(iteration.episodes), iteration.mean_return});
+  }
   void evaluated(const TrainStatus& status, const AgentNetwork&, bool best) override {
     const EvaluationSummary& last = *status.last_evaluation;
     rows.push_back({1, double(last.environment_steps), last.greedy.success, last.greedy.mean_return, double(best)});

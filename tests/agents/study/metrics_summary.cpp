@@ -53,6 +53,19 @@ TEST_CASE("rows give the progress, the last evaluation, the best one and the fin
   CHECK(summary.temperatures.empty());
 }
 
+TEST_CASE("MMER is the highest mean return of an iteration, of learners that have iterations") {
+  const auto row = [](const std::string& mean) {
+    return "{\"kind\":\"iteration\",\"environment_steps\":10,\"updates\":0,\"episodes\":120,\"return\":" + mean + "}\n";
+  };
+  CHECK_FALSE(summary_of(kRows).mmer);
+  CHECK_FALSE(summary_of(kRows + row("null")).mmer);
+  const MetricsSummary summary = summary_of(kRows + row("-0.75") + row("null") + row("-0.25") + row("-0.5"));
+  CHECK(summary.mmer == -0.25);
+  CHECK(summary.steps == 50);
+  CHECK(summary.damaged_rows == 0);
+  CHECK(summary_of(row("0.5") + row("\"x\"")).damaged_rows == 1);
+}
+
 TEST_CASE("temperatures are those of the rows that have one") {
   const auto row = [](int steps, const std::string& more) {
     return "{\"kind\":\"train\",\"environment_steps\":" + std::to_string(steps) +

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kChance = 0.25;
 constexpr int kActions = 4;  // whose largest entropy is 1.386
+const std::string kSurerBy = "lower the temperature";
 
 CueReadout read(std::int64_t correct) { return {4, {.correct = correct, .count = 100, .most_common = 30}}; }
 
@@ -30,7 +31,7 @@ Diagnosis figures(std::int64_t right, std::int64_t wrong, std::int64_t first_rea
 }
 
 std::string meaning(const Diagnosis& sampled, const Diagnosis* replayed = nullptr) {
-  return meaning_of(sampled, sampled, replayed, kChance, kActions);
+  return meaning_of(sampled, sampled, replayed, kChance, kActions, kSurerBy);
 }
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -40,7 +41,7 @@ bool says(const std::string& text, const std::string& part) { return text.find(p
 TEST_CASE("an agent that solves its task, or does so with sampled actions alone") {
   CHECK(meaning(figures(97, 3, 99, 99)) == "It solves its task: 97% success.");
   const Diagnosis sampled = figures(96, 2, 99, 99), greedy = figures(5, 1, 99, 99);
-  CHECK(meaning_of(greedy, sampled, nullptr, kChance, kActions) ==
+  CHECK(meaning_of(greedy, sampled, nullptr, kChance, kActions, kSurerBy) ==
         "With sampled actions it solves its task. With sampled actions it has 96% success, with the most probable ones "
         "5%: its policy is not sure enough; lower the temperature or train for longer.");
 }
@@ -69,7 +70,8 @@ TEST_CASE("who decides by chance, better or worse, is told apart, and so is wher
   Diagnosis unread = figures(25, 65, 99, 33);
   unread.cue.clear();
   CHECK(meaning(unread) == by_chance + "The cue could not be looked for in its memory.");
-  CHECK(says(meaning_of(unread, unread, nullptr, {}, kActions), "It decides, and 28% of its decisions are right."));
+  CHECK(says(meaning_of(unread, unread, nullptr, {}, kActions, kSurerBy),
+             "It decides, and 28% of its decisions are right."));
 }
 
 TEST_CASE("critics that know nothing, something, everything, or single episodes by heart") {
@@ -116,6 +118,20 @@ TEST_CASE("an error that is spent elsewhere, and a policy that is uniform where 
   CHECK(!says(meaning(found), "uniform"));
 }
 
+TEST_CASE("what makes a policy surer is the learner's advice, and where it has none, more training") {
+  Diagnosis uniform = figures(25, 65, 99, 95);
+  uniform.phases[1].entropy = 1.35;
+  const Diagnosis sampled = figures(96, 2, 99, 99), greedy = figures(5, 1, 99, 99);
+  const auto advice = [&](const std::string& by) {
+    return meaning_of(uniform, uniform, nullptr, kChance, kActions, by) + "\n" +
+           meaning_of(greedy, sampled, nullptr, kChance, kActions, by);
+  };
+  for (const char* part : {"is nearly uniform: lower epsilon.", "not sure enough; lower epsilon or train for longer."})
+    CHECK(says(advice("lower epsilon"), part));
+  for (const char* part : {"is nearly uniform: train for longer.", "not sure enough; train for longer."})
+    CHECK(says(advice(""), part));
+}
+
 TEST_CASE("a task that does not say what its decision is has its success and its cue") {
   Diagnosis found = figures(40, 0, 99, 33);
   found.decisions.reset();
@@ -123,7 +139,7 @@ TEST_CASE("a task that does not say what its decision is has its success and its
         "It solves 40% of the episodes, where guessing solves 25%. Its memory loses the cue before it is needed (read: "
         "33%, the commonest cue 30%).");
   found.cue.clear();
-  CHECK(meaning_of(found, found, nullptr, {}, kActions) == "It solves 40% of the episodes.");
+  CHECK(meaning_of(found, found, nullptr, {}, kActions, kSurerBy) == "It solves 40% of the episodes.");
 }
 
 TEST_CASE("of a handful of episodes nothing is said") {

@@ -15,6 +15,9 @@ LEARNS = TASK + ("[learner]\nlearning_rate = 3e-3\ntemperature = learnt\nalpha =
                  "target_entropy_fraction = 0.1\n[replay]\nbatch_episodes = 32\n"
                  "[run]\ndevice = cpu\nsteps = 20000\nnum_envs = 4\nrandom_episodes = 300\n"
                  "[evaluation]\nevery_steps = 500\nepisodes = 50\nstop_at_success = 1\n")
+LEARNS_BY_PPO = TASK + ("[learner]\nname = ppo\nlearning_rate = 3e-3\niteration_steps = 256\nminibatches = 4\n"
+                        "[run]\ndevice = cpu\nsteps = 60000\nnum_envs = 16\n"
+                        "[evaluation]\nevery_steps = 2000\nepisodes = 50\nstop_at_success = 1\n")
 LEARNS_NOTHING = TASK + "[run]\ndevice = cpu\nsteps = 30\nrandom_episodes = 1\nupdates_per_step = 0\n"
 
 
@@ -64,6 +67,16 @@ def main(root):
     assert weights.stat().st_mtime_ns == first
     assert "training: configs" in quickstart(root, "--again").stdout
     assert weights.stat().st_mtime_ns != first
+
+    # The other learner has a folder of its own.
+    (root / "configs/tmaze_10_ppo.ini").write_text(LEARNS_BY_PPO)
+    first = weights.stat().st_mtime_ns
+    assert "quickstart: done in" in quickstart(root, "ppo").stdout
+    assert "name = ppo" in (root / "runs/quickstart_ppo/config.ini").read_text()
+    assert "training: reused from runs/quickstart_ppo" in quickstart(root, "ppo").stdout
+    assert weights.stat().st_mtime_ns == first
+    assert "training: reused from runs/quickstart " in quickstart(root, "sac").stdout
+    assert "'dqn' is unknown; it takes sac or ppo" in quickstart(root, "dqn", status=2).stderr
 
     # Another config, which fails: the run that was good is no excuse.
     config.write_text(LEARNS_NOTHING)
