@@ -59,7 +59,8 @@ struct PreparedWeights::Kept {};
 PreparedWeights::PreparedWeights(const std::vector<Tensor>&) { not_built("prepared weights"); }
 PreparedWeights::~PreparedWeights() = default;
 void PreparedWeights::refresh() const {}
-std::vector<Tensor> PreparedWeights::made(const Tensor&, const std::function<std::vector<Tensor>()>& make) {
+std::vector<Tensor> PreparedWeights::made(const std::vector<Tensor>&,
+                                          const std::function<std::vector<Tensor>()>& make) {
   return make();
 }
 PreparedWeights::InUse::InUse(const PreparedWeights*) : before_(nullptr) {}

@@ -78,7 +78,7 @@ Tensor encode_image(const Tensor& observation_MX, torch::ScalarType dtype, const
   auto height = static_cast<int>(shape[1]), width = static_cast<int>(shape[2]);
   for (const LayerWeights& convolution : convolutions) {
     const ConvolutionShape own = shape_of(convolution, height, width);
-    const variable_list dense = PreparedWeights::made(convolution.weight, [convolution, own] {
+    const variable_list dense = PreparedWeights::made({convolution.weight, convolution.bias}, [convolution, own] {
       return DenseConvolutionFunction::apply(convolution.weight, convolution.bias, own);
     });
     layers.push_back({dense[0], dense[1], /*relu=*/true});

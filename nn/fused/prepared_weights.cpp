@@ -24,7 +24,7 @@ struct PreparedWeights::Kept {
     Tensor tensor;
   };
   struct Made {
-    const void* of;
+    std::vector<const void*> of;
     std::function<std::vector<Tensor>()> make;
     std::vector<Tensor> tensors;
   };
@@ -86,15 +86,18 @@ void PreparedWeights::refresh() const {
   again.run();
 }
 
-std::vector<Tensor> PreparedWeights::made(const Tensor& of, const std::function<std::vector<Tensor>()>& make) {
-  Kept* const kept = Kept::of({of});
+std::vector<Tensor> PreparedWeights::made(const std::vector<Tensor>& of,
+                                          const std::function<std::vector<Tensor>()>& make) {
+  Kept* const kept = Kept::of(of);
   if (kept == nullptr) return make();
+  std::vector<const void*> key;
+  for (const Tensor& tensor : of) key.push_back(tensor.data_ptr());
   for (const Kept::Made& own : kept->made)
-    if (own.of == of.data_ptr()) return own.tensors;
+    if (own.of == key) return own.tensors;
   std::vector<Tensor> tensors = make();
   if (capturing()) return tensors;
   for (const Tensor& tensor : tensors) kept->storages.insert(tensor.storage().data());
-  kept->made.push_back({of.data_ptr(), make, tensors});
+  kept->made.push_back({std::move(key), make, tensors});
   return tensors;
 }
 

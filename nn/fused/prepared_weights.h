@@ -22,9 +22,9 @@ class PreparedWeights {
   // The parameters have changed: packs anew what is kept, on the current stream, in few launches. Nothing waits.
   void refresh() const;
 
-  // What `make` makes of a parameter by work on the current stream: as it is kept, where this thread uses prepared
-  // weights and one of these is `of`; what is packed of it is kept, too.
-  static std::vector<torch::Tensor> made(const torch::Tensor& of,
+  // What `make` makes of the parameters `of` by work on the current stream: as it is kept, where this thread uses
+  // prepared weights and all of `of` are theirs; what is packed of it is kept, too. One thing alone of the same `of`.
+  static std::vector<torch::Tensor> made(const std::vector<torch::Tensor>& of,
                                          const std::function<std::vector<torch::Tensor>()>& make);
 
   struct Kept;

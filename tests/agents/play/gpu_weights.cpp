@@ -28,7 +28,7 @@ const Settings kSettings = {{"task.name", "visual_match"},   {"task.explore_step
                             {"run.num_envs", "5"},           {"run.seed", "5"}};
 
 Config config_of(const std::string& backbone, const std::string& precision) {
-  Settings settings = {{"memory.name", backbone}, {"network.hidden_width", "64"}, {"run.precision", precision}};
+  Settings settings = {{"memory.name", backbone}, {"network.hidden_width", "256"}, {"run.precision", precision}};
   settings.insert(settings.end(), kSettings.begin(), kSettings.end());
   return Config::from_settings(settings);
 }
