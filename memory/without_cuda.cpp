@@ -23,12 +23,16 @@ std::unique_ptr<Branch> attention_branch(const AttentionWeights&, std::int64_t, 
                                          const WindowSettings&) {
   not_built("attention");
 }
+std::unique_ptr<ForwardBranch> attention_step_branch(const AttentionWeights&, std::int64_t, const Tensor&,
+                                                     const KeyValueRing&, const WindowSettings&) {
+  not_built("a step of attention");
+}
 std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights&, const FastWeightsSettings&, const FreshRows&) {
   not_built("a mixer of fast weights");
 }
-Support supports_delayed_step(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
-std::unique_ptr<ForwardBranch> delayed_step_branch(const FastWeightsWeights&, const FastWeightsSettings&,
-                                                   const DelayedStepState&) {
+Support supports_fast_weights_step(const FastWeightsOptions&, torch::ScalarType, torch::Device) { return no_support(); }
+std::unique_ptr<ForwardBranch> fast_weights_step_branch(const FastWeightsWeights&, const FastWeightsSettings&,
+                                                        const FastWeightsStepState&) {
   not_built("a step of a mixer");
 }
 

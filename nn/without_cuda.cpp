@@ -18,6 +18,7 @@
 #include "nn/fused/late_gradients.h"
 #include "nn/fused/maps.h"
 #include "nn/fused/norm.h"
+#include "nn/fused/prepared_weights.h"
 #include "nn/fused/residual_blocks.h"
 #include "nn/fused/support.h"
 #include "nn/fused/swiglu.h"
@@ -54,6 +55,17 @@ HeadOutputs heads(const Tensor&, const std::vector<HeadWeights>&, const std::vec
 
 std::vector<Tensor> linear_maps(const Tensor&, const std::vector<LinearMap>&) { not_built("linear maps"); }
 
+struct PreparedWeights::Kept {};
+PreparedWeights::PreparedWeights(const std::vector<Tensor>&) { not_built("prepared weights"); }
+PreparedWeights::~PreparedWeights() = default;
+void PreparedWeights::refresh() const {}
+std::vector<Tensor> PreparedWeights::made(const std::vector<Tensor>&,
+                                          const std::function<std::vector<Tensor>()>& make) {
+  return make();
+}
+PreparedWeights::InUse::InUse(const PreparedWeights*) : before_(nullptr) {}
+PreparedWeights::InUse::~InUse() = default;
+
 bool takes_rows(const Tensor&) { return false; }
 bool takes_norm(const Tensor&, const Norm&) { return false; }
 Tensor normed(const Tensor&, const Norm&) { not_built("a norm"); }
@@ -67,6 +79,9 @@ std::unique_ptr<Branch> swiglu_branch(const SwiGluWeights&, torch::ScalarType) {
 std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights&) { not_built("an MLP"); }
 std::unique_ptr<Branch> autograd_branch(std::vector<Tensor>, std::vector<std::int64_t>,
                                         std::function<Tensor(const Tensor&)>) {
+  not_built("a branch");
+}
+std::unique_ptr<ForwardBranch> operations_branch(std::int64_t, std::function<Tensor(const Tensor&)>) {
   not_built("a branch");
 }
 Tensor residual_blocks(const Tensor&, const DropoutKey&, std::vector<Residual>, Norm) {

@@ -98,7 +98,13 @@ const AgentNetwork::NamedHead& AgentNetwork::find_head(const std::string& name) 
 }
 
 torch::Tensor AgentNetwork::head(const std::string& name, const torch::Tensor& hidden) {
-  return Head(find_head(name).head)(hidden);
+  const NamedHead& own = find_head(name);
+  const PlainOperations plain(!use_kernels_);
+  const HeadGroup alone{.learning = {own.head}, .targets = {}};
+  const torch::ScalarType dtype = product_dtype(hidden.device(), hidden.scalar_type());
+  if (torch::GradMode::is_enabled() || PlainOperations::on() || !alone.supports_kernels(dtype, hidden.device()))
+    return Head(own.head)(hidden);
+  return alone.outputs(hidden, dtype).learning[0].narrow(-1, 0, own.spec.outputs);
 }
 
 HeadGroup AgentNetwork::all_heads() const {

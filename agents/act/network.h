@@ -57,7 +57,8 @@ class AgentNetwork : public torch::nn::Module {
   // Which way learning on `device` goes: backbone, heads and encoder.
   std::vector<Road> roads(torch::Device device) const;
 
-  // One head by its name: [..., D] -> [..., its outputs]. Throws std::out_of_range where there is none.
+  // One head by its name: [..., D] -> [..., its outputs]; without gradients by the kernels that learning takes, where
+  // they take it alone. Throws std::out_of_range where there is none.
   torch::Tensor head(const std::string& name, const torch::Tensor& hidden);
   // All heads on the same features [..., D], for learning, in the order of the learner's list: those that learn, and
   // those that follow one of them, without gradient. On a GPU each has float32 [..., its outputs or more], zeros after

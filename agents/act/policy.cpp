@@ -55,7 +55,13 @@ std::string in_a_graph(const AgentNetwork& network, torch::ScalarType dtype, tor
 NetworkPolicy::NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs,
                              std::uint64_t seed, MemorySpan span, torch::Device rows_device, std::uint32_t first_row)
     : Policy(std::move(network), dtype, num_envs, seed, span, rows_device, first_row),
-      rule_(network_->make_action_rule(device_)) {}
+      rule_(network_->make_action_rule(device_)) {
+  if (device_.is_cuda()) prepared_ = std::make_unique<cuda::PreparedWeights>(network_->parameters());
+}
+
+void NetworkPolicy::refresh_weights() {
+  if (prepared_) prepared_->refresh();
+}
 
 std::string NetworkPolicy::description() const {
   if (!device_.is_cuda()) return "the network's operations on the CPU";
@@ -77,6 +83,7 @@ void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, Memor
     memory_.reset_rows(fresh_N.to(torch::kBool));
 
   const ComputeIn scope = compute_in();
+  const cuda::PreparedWeights::InUse prepared(prepared_.get());
   torch::Tensor previous_action_N = rows.action_N.to(device_), previous_reward_N = rows.reward_N.to(device_);
   if (network_->sees_previous_action())
     previous_action_N = previous_action_N.to(torch::kInt64).masked_fill(fresh_N.to(torch::kBool), num_actions);
@@ -86,8 +93,7 @@ void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, Memor
       view == nullptr ? network_->step(input_ND, memory_) : network_->backbone().step(input_ND, memory_, *view);
   const torch::Tensor logits_NA = rule_->logits(*network_, features_ND_);
   if (rows.action_N.is_cuda())
-    choose_actions_on_gpu(rows, logits_NA.to(torch::kFloat32).contiguous(), choice, stream_N(), probabilities_NA_,
-                          diverged_);
+    choose_actions_on_gpu(rows, logits_NA.to(torch::kFloat32), choice, stream_N(), probabilities_NA_, diverged_);
   else
     choose(rows, logits_NA, choice);
 }

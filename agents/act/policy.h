@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "memory/core/memory_view.h"
 #include "nn/device/autocast.h"
+#include "nn/fused/prepared_weights.h"
 #include "storage/state_archive.h"
 
 namespace engram {
@@ -37,7 +38,7 @@ class Policy {
   // with an empty memory, and fresh_N becomes 0. On the current stream; on a GPU nothing waits. The network's training
   // mode decides about dropout alone. On the CPU throws std::runtime_error if probabilities are not finite.
   virtual void act(const ActingRows& rows, ActionChoice choice) = 0;
-  // The network's weights have changed since the last call.
+  // The network's weights have changed since the last call. On the current stream; on a GPU nothing waits.
   virtual void refresh_weights() {}
   // Training has come so far: ActionRule::explore(). On the current stream.
   virtual void explore(std::int64_t) {}
@@ -92,6 +93,7 @@ class NetworkPolicy final : public Policy {
                 MemorySpan span, torch::Device rows_device, std::uint32_t first_row = 0);
 
   void act(const ActingRows& rows, ActionChoice choice) override { take_step(rows, choice, nullptr); }
+  void refresh_weights() override;
   void explore(std::int64_t environment_steps) override { rule_->explore(environment_steps); }
   // The same, and `view` gets what the backbone, which must show its memory, read from it.
   void act_and_view(const ActingRows& rows, ActionChoice choice, MemoryView& view) { take_step(rows, choice, &view); }
@@ -107,6 +109,7 @@ class NetworkPolicy final : public Policy {
   void choose(const ActingRows& rows, const torch::Tensor& logits_NA, ActionChoice choice);
 
   const std::shared_ptr<ActionRule> rule_;
+  std::unique_ptr<cuda::PreparedWeights> prepared_;  // on a GPU
   torch::Tensor features_ND_;
 };
 

@@ -18,12 +18,14 @@ void forget_rows_on_gpu(MemoryState& memory, const torch::Tensor& fresh_N) {
     reset_rows(tensors, fresh_N.const_data_ptr<std::uint8_t>(), static_cast<int>(fresh_N.size(0)), current_stream());
 }
 
-void choose_actions_on_gpu(const ActingRows& rows, const torch::Tensor& logits_NA, ActionChoice choice, Rng* stream_N,
+void choose_actions_on_gpu(const ActingRows& rows, const torch::Tensor& given_NA, ActionChoice choice, Rng* stream_N,
                            const torch::Tensor& probabilities_NA, const torch::Tensor& diverged) {
+  const torch::Tensor logits_NA = given_NA.stride(1) == 1 ? given_NA : given_NA.contiguous();
   choose_action({.rows = static_cast<int>(logits_NA.size(0)),
                  .actions = static_cast<int>(logits_NA.size(1)),
                  .greedy = choice == ActionChoice::kGreedy,
                  .logits_NA = logits_NA.const_data_ptr<float>(),
+                 .logits_stride = logits_NA.stride(0),
                  .stream_N = stream_N,
                  .probabilities_NA = probabilities_NA.data_ptr<float>(),
                  .action_N = rows.action_N.data_ptr<std::int32_t>(),

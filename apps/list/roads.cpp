@@ -81,13 +81,20 @@ std::string acting() {
   std::string text = "One kernel is the whole step of " + one_kernel_limits() +
                      ". Any other agent acts by its network's operations, captured in a CUDA graph with rules and "
                      "recording.";
-  std::string by_kernels;
-  for (const std::string& name : backbone_names())
-    if (make_backbone(BackboneConfig(name), kSteps)->supports_step(kDtype, kGpu))
-      by_kernels += (by_kernels.empty() ? "" : ", ") + name;
+  std::string by_kernels, blocks;
+  const auto add = [](std::string& list, const std::string& name) { list += (list.empty() ? "" : ", ") + name; };
+  for (const std::string& name : backbone_names()) {
+    const auto backbone = make_backbone(BackboneConfig(name), kSteps);
+    if (backbone->supports_step(kDtype, kGpu))
+      add(by_kernels, name);
+    else if (backbone->supports_step_blocks(kDtype, kGpu))
+      add(blocks, name);
+  }
   if (!by_kernels.empty())
-    text += " There all of the backbone's step is kernels for " + by_kernels +
-            ", with the limits of learning above and an even memory.width / memory.heads.";
+    text +=
+        " There all of the backbone's step is kernels for " + by_kernels +
+        ", with the limits of learning above and an even memory.width / memory.heads; and all but the mixers' for " +
+        blocks + ".";
   return paragraph(text);
 }
 

@@ -106,6 +106,11 @@ Support FastWeightMemory::supports_mixer(const FastWeightsOptions& options) {
   return {};
 }
 
+Support FastWeightMemory::supports_step(const FastWeightsOptions& options, torch::ScalarType dtype,
+                                        torch::Device device) {
+  return cuda::supports_fast_weights_step(options, dtype, device);
+}
+
 Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const Tensor> state, const Tensor& lengths_B,
                                  std::vector<Tensor>& final_state, bool forgets) const {
   if (forgets && supports_fresh_fast_weights(rule_, input)) {
@@ -130,6 +135,14 @@ FastWeightState FastWeightMemory::state_of(std::span<const Tensor> state) const 
   if (rule_.attention_norm != AttentionNorm::kNone) memory.key_sum_BHK = state[next++];
   if (rule_.log_write) memory.log_scale_BH = state[next];
   return memory;
+}
+
+cuda::FastWeightsStepState FastWeightMemory::step_state(std::span<const Tensor> state) const {
+  const FastWeightState own = state_of(state);
+  cuda::FastWeightsStepState step;
+  step.fast_BHKV = own.weights_BHKV;
+  step.key_sum_BHK = own.key_sum_BHK;
+  return step;
 }
 
 cuda::FastWeightsWeights FastWeightMemory::fused_weights() const {

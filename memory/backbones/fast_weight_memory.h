@@ -46,10 +46,15 @@ class FastWeightMemory {
   // And for all of a mixer with them (memory/fused/fast_weights.h).
   static Support supports_mixer(const FastWeightsOptions& options);
 
+  // And for a step of a mixer with them.
+  static Support supports_step(const FastWeightsOptions& options, torch::ScalarType dtype, torch::Device device);
+
   // Whether a step's write strength says what the memory answered before; those of sums do not.
   bool writes_by_delta_rule() const { return rule_.delta; }
   // The memory's own, as a mixer's branch takes them; all others are undefined.
   cuda::FastWeightsWeights fused_weights() const;
+  // The memory's own tensors of a layer's state, as a step's branch takes them.
+  cuda::FastWeightsStepState step_state(std::span<const torch::Tensor> state) const;
 
  private:
   FastWeightState state_of(std::span<const torch::Tensor> state) const;

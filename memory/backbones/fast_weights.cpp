@@ -78,23 +78,15 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   static Support supports_learning(const Options& options) { return FastWeightMemory::supports_mixer(options); }
 
   std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    cuda::FastWeightsWeights weights = memory_.fused_weights();
-    weights.query_DD = query_->weight;
-    weights.key_DD = key_->weight;
-    weights.value_DD = value_->weight;
-    if (gate_) weights.gate_GD = gate_->weight;
-    if (convolution_) weights.convolution_CW = convolution_->weight_CW();
-    if (convolution_) weights.convolution_bias_C = convolution_->bias_C();
-    weights.skip_H = skip_H_;
-    weights.head_norm_K = head_norm_->weight();
-    weights.output_DD = output_->weight;
-    return cuda::fast_weights_branch(weights,
-                                     {.options = options_,
-                                      .query_dropout = query_dropout_->key(device),
-                                      .key_dropout = key_dropout_->key(device),
-                                      .value_dropout = value_dropout_->key(device),
-                                      .beside = std::nullopt},
-                                     rows);
+    return cuda::fast_weights_branch(fused_weights(), fused_settings(device), rows);
+  }
+
+  static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
+    return FastWeightMemory::supports_step(options, dtype, device);
+  }
+  std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor&, std::span<const Tensor> state) const {
+    return cuda::fast_weights_step_branch(fused_weights(), fused_settings(state[0].device()),
+                                          memory_.step_state(state));
   }
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
@@ -113,6 +105,27 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   Projected project(const Tensor& x) {
     const std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
     return {mapped[0], mapped[1], mapped[2]};
+  }
+  // As the fused branches take them.
+  cuda::FastWeightsWeights fused_weights() const {
+    cuda::FastWeightsWeights weights = memory_.fused_weights();
+    weights.query_DD = query_->weight;
+    weights.key_DD = key_->weight;
+    weights.value_DD = value_->weight;
+    if (gate_) weights.gate_GD = gate_->weight;
+    if (convolution_) weights.convolution_CW = convolution_->weight_CW();
+    if (convolution_) weights.convolution_bias_C = convolution_->bias_C();
+    weights.skip_H = skip_H_;
+    weights.head_norm_K = head_norm_->weight();
+    weights.output_DD = output_->weight;
+    return weights;
+  }
+  cuda::FastWeightsSettings fused_settings(torch::Device device) const {
+    return {.options = options_,
+            .query_dropout = query_dropout_->key(device),
+            .key_dropout = key_dropout_->key(device),
+            .value_dropout = value_dropout_->key(device),
+            .beside = std::nullopt};
   }
   // Side by side: one convolution takes all three.
   static Tensor joined(const Projected& in) { return torch::cat({in.query, in.key, in.value}, -1); }

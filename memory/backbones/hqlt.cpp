@@ -166,6 +166,18 @@ class HqltMixer : public HqltMixerBase {
     return cuda::fast_weights_branch(fused_weights(), fused_settings(std::nullopt, device), rows);
   }
 
+  static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
+    return FastWeightMemory::supports_step(options.fast_weight_options(), dtype, device);
+  }
+  std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
+    const auto [fast_state, ring] = parted(state);
+    cuda::FastWeightsStepState step = memory_.step_state(fast_state);
+    step.position_B = position_B;
+    step.key_BSHK = ring[0];
+    step.value_BSHV = ring[1];
+    return cuda::fast_weights_step_branch(fused_weights(), fused_settings(std::nullopt, position_B.device()), step);
+  }
+
  private:
   // The fast weights' state, and the window's.
   static std::pair<std::span<const Tensor>, std::span<const Tensor>> parted(std::span<const Tensor> state) {

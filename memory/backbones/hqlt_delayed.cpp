@@ -37,15 +37,16 @@ class DelayedMixer : public HqltMixerBase {
 
   template <class Options>
   static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
-    return cuda::supports_delayed_step(options.width, options.heads, dtype, device);
+    return cuda::supports_step_of_heads(options.width, options.heads, dtype, device);
   }
   std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
-    return cuda::delayed_step_branch(fused_weights(), fused_settings(kDelay, position_B.device()),
-                                     {.position_B = position_B,
-                                      .fast_BHKV = state[0],
-                                      .key_BSHK = state[1],
-                                      .value_BSHV = state[2],
-                                      .beta_BSH1 = kDelay == Delay::kChunk ? state[3] : Tensor()});
+    return cuda::fast_weights_step_branch(fused_weights(), fused_settings(kDelay, position_B.device()),
+                                          {.fast_BHKV = state[0],
+                                           .key_sum_BHK = {},
+                                           .position_B = position_B,
+                                           .key_BSHK = state[1],
+                                           .value_BSHV = state[2],
+                                           .beta_BSH1 = kDelay == Delay::kChunk ? state[3] : Tensor()});
   }
 };
 

@@ -91,9 +91,16 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
     return {};
   }
   std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device) const {
-    return cuda::attention_branch(
-        {{query_->weight, {}}, {key_->weight, {}}, {value_->weight, {}}, {output_->weight, {}}}, options_.heads, rows,
-        {.window = options_.window, .rotary = options_.positions == PositionCode::kRope, .weight_dropout = {}});
+    return cuda::attention_branch(fused_weights(), options_.heads, rows, fused_settings());
+  }
+
+  static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
+    if (Support own = supports_learning(options); !own) return own;
+    return cuda::supports_step_of_heads(options.width, options.heads, dtype, device);
+  }
+  std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
+    return cuda::attention_step_branch(fused_weights(), options_.heads, position_B, {state[0], state[1]},
+                                       fused_settings());
   }
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
@@ -102,6 +109,13 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
   }
 
  private:
+  cuda::AttentionWeights fused_weights() const {
+    return {{query_->weight, {}}, {key_->weight, {}}, {value_->weight, {}}, {output_->weight, {}}};
+  }
+  cuda::WindowSettings fused_settings() const {
+    return {.window = options_.window, .rotary = options_.positions == PositionCode::kRope, .weight_dropout = {}};
+  }
+
   WindowPositions::Projected project(const Tensor& x, const WindowPositions& positions) const {
     return positions.project(query_, key_, value_, x, options_.heads);
   }

@@ -69,12 +69,21 @@ class Attention : public torch::nn::Module, public AttentionMaps {
   }
 
   std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    return cuda::attention_branch(
-        {affine(query_), affine(key_), affine(value_), affine(output_)}, options_.heads, rows,
-        {.window = rows.steps, .rotary = false, .weight_dropout = weight_dropout_->key(device)});
+    return cuda::attention_branch(fused_weights(), options_.heads, rows, fused_settings(rows.steps, device));
+  }
+  std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, const KeyValueRing& ring) const {
+    return cuda::attention_step_branch(fused_weights(), options_.heads, position_B, ring,
+                                       fused_settings(ring.key_BSHK.size(1), position_B.device()));
   }
 
  private:
+  cuda::AttentionWeights fused_weights() const {
+    return {affine(query_), affine(key_), affine(value_), affine(output_)};
+  }
+  cuda::WindowSettings fused_settings(std::int64_t window, torch::Device device) const {
+    return {.window = window, .rotary = false, .weight_dropout = weight_dropout_->key(device)};
+  }
+
   // Query, key and value.
   std::vector<Tensor> project(const Tensor& x) const {
     return apply_in_heads({query_, key_, value_}, x, options_.heads);
@@ -124,6 +133,15 @@ class Block : public torch::nn::Module {
     residuals.push_back(
         {fused_norm(mlp_norm_), cuda::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->key(device)});
   }
+  // The same, with the attention over one step.
+  void add_step_residuals(std::vector<cuda::ForwardResidual>& residuals, const Tensor& position_B,
+                          const KeyValueRing& ring) const {
+    const torch::Device device = position_B.device();
+    residuals.push_back(
+        {fused_norm(attention_norm_), attention_->step_branch(position_B, ring), attention_dropout_->key(device)});
+    residuals.push_back(
+        {fused_norm(mlp_norm_), cuda::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->key(device)});
+  }
 
  private:
   torch::nn::LayerNorm attention_norm_;
@@ -147,6 +165,11 @@ class Transformer final : public SequenceModel {
   std::int64_t width() const override { return options_.width; }
   Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
     return cuda::supports_block(options_.width, options_.heads, dtype, device);
+  }
+  Support supports_step(torch::ScalarType dtype, torch::Device device) const override {
+    if (norm_->weight.scalar_type() != torch::kFloat32)
+      return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight.scalar_type()));
+    return cuda::supports_step_of_heads(options_.width, options_.heads, dtype, device);
   }
 
   MemoryState initial_state(std::int64_t batch) const override {
@@ -197,6 +220,16 @@ class Transformer final : public SequenceModel {
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override { return take_step(input_BD, state, nullptr); }
+  Tensor run_step_on_kernels(const Tensor& input_BD, MemoryState& state, torch::ScalarType dtype) override {
+    const Tensor& position_B = state.tensors[0];
+    std::vector<cuda::ForwardResidual> residuals;
+    for (int layer = 0; layer < options_.layers; ++layer)
+      block(layer).add_step_residuals(residuals, position_B, ring(state, layer));
+    const Tensor output_BD = cuda::forward_residual_blocks(with_code(input_BD, position_B), dtype,
+                                                           /*input_dropout=*/{}, residuals, fused_norm(norm_));
+    state.tensors[0].add_(1);
+    return output_BD;
+  }
   Tensor run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) override {
     return take_step(input_BD, state, &view);
   }
@@ -214,7 +247,7 @@ class Transformer final : public SequenceModel {
       if (options_.dropout == 0 || !is_training()) slots = used;
     }
     const WindowStepPlan plan(max_steps_, slots, position_B, input_BD.scalar_type());
-    Tensor x_BD = input_BD + position_code_TD_.index_select(0, position_B);
+    Tensor x_BD = with_code(input_BD, position_B);
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BD = block(layer).run(x_BD, [&](Attention& attention, const Tensor& normed_BD) {
         return attention.step(normed_BD, plan, ring(state, layer),
@@ -222,6 +255,10 @@ class Transformer final : public SequenceModel {
       });
     state.tensors[0].add_(1);
     return norm_->forward(x_BD);
+  }
+
+  Tensor with_code(const Tensor& input_BD, const Tensor& position_B) const {
+    return input_BD + position_code_TD_.index_select(0, position_B);
   }
 
   std::int64_t multiply_adds_per_step() const override {

@@ -52,11 +52,19 @@ class BlockStack::Block : public torch::nn::Module {
                                  {rows.batch, rows.steps, mixer_norm_->weight().size(0)}, mix);
   }
 
-  // What run() adds, of one step.
-  void add_step_residuals(std::vector<cuda::ForwardResidual>& residuals, const Tensor& position_B,
-                          std::span<const Tensor> state, torch::ScalarType dtype) const {
-    const torch::Device device = position_B.device();
-    residuals.push_back({mixer_norm_->weight(), layer_->step_branch(position_B, state), mixer_dropout_->key(device)});
+  // The mixer's step as a branch that LibTorch's operations define.
+  std::unique_ptr<cuda::ForwardBranch> called_step(std::shared_ptr<const Layer::Plan> plan,
+                                                   std::span<const Tensor> state) const {
+    return cuda::operations_branch(mixer_norm_->weight().size(0),
+                                   [&layer = *layer_, plan = std::move(plan), state](const Tensor& x_BD) {
+                                     return layer.step(x_BD, *plan, state, /*view=*/nullptr);
+                                   });
+  }
+
+  // What run() adds, of one step, with the mixer as a branch.
+  void add_step_residuals(std::vector<cuda::ForwardResidual>& residuals, std::unique_ptr<cuda::ForwardBranch> mixer,
+                          torch::Device device, torch::ScalarType dtype) const {
+    residuals.push_back({mixer_norm_->weight(), std::move(mixer), mixer_dropout_->key(device)});
     residuals.push_back(
         {mlp_norm_->weight(), cuda::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
   }
@@ -107,9 +115,14 @@ Support BlockStack::supports_blocks(torch::ScalarType dtype, torch::Device devic
 }
 
 Support BlockStack::supports_step(torch::ScalarType dtype, torch::Device device) const {
+  if (Support own = supports_step_blocks(dtype, device); !own) return own;
+  return of_all_layers([&](const Layer& layer) { return layer.supports_step(dtype, device); });
+}
+
+Support BlockStack::supports_step_blocks(torch::ScalarType dtype, torch::Device device) const {
   if (norm_->weight().scalar_type() != torch::kFloat32)
     return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight().scalar_type()));
-  return of_all_layers([&](const Layer& layer) { return layer.supports_step(dtype, device); });
+  return cuda::supports_stack(width_, dtype, device);
 }
 
 Support BlockStack::supports_fastest_learning(torch::ScalarType dtype, torch::Device device) const {
@@ -202,13 +215,24 @@ Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths
 Tensor BlockStack::run_step(const Tensor& input_BD, MemoryState& state) { return take_step(input_BD, state, nullptr); }
 
 Tensor BlockStack::run_step_on_kernels(const Tensor& input_BD, MemoryState& state, torch::ScalarType dtype) {
-  const Tensor position_B = state.tensors[0];  // all mixers with kernels for a step count
+  const Tensor position_B = counts_steps_ ? state.tensors[0] : Tensor();
+  const torch::Device device = input_BD.device();
+  const auto by_kernels = [&](const Layer& layer) { return static_cast<bool>(layer.supports_step(dtype, device)); };
+  const Plans plan = plans([&](const Layer& layer) {
+    return by_kernels(layer) ? nullptr : layer.step_plan(position_B, norm_->weight().scalar_type());
+  });
   std::vector<cuda::ForwardResidual> residuals;
-  for (std::size_t i = 0; i < blocks_.size(); ++i)
-    blocks_[i]->add_step_residuals(residuals, position_B, layer_state(state, i), dtype);
-  const Tensor output_BD = cuda::forward_residual_blocks(input_BD, dtype, input_dropout_->key(input_BD.device()),
-                                                         residuals, norm_->weight());
-  state.tensors[0].add_(1);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = *blocks_[i];
+    const std::span<const Tensor> own = layer_state(state, i);
+    block.add_step_residuals(
+        residuals,
+        by_kernels(block.layer()) ? block.layer().step_branch(position_B, own) : block.called_step(plan[i], own),
+        device, dtype);
+  }
+  const Tensor output_BD =
+      cuda::forward_residual_blocks(input_BD, dtype, input_dropout_->key(device), residuals, norm_->weight());
+  if (counts_steps_) state.tensors[0].add_(1);
   return output_BD;
 }
 

@@ -27,6 +27,7 @@ class BlockStack final : public SequenceModel {
   Support supports_fastest_learning(torch::ScalarType dtype, torch::Device device) const override;
   Support supports_blocks(torch::ScalarType dtype, torch::Device device) const override;
   Support supports_step(torch::ScalarType dtype, torch::Device device) const override;
+  Support supports_step_blocks(torch::ScalarType dtype, torch::Device device) const override;
   MemoryState initial_state(std::int64_t batch) const override;
 
  private:

@@ -86,8 +86,8 @@ concept FusedMixer = BlockMixer<Mixer> && requires(const Mixer mixer, const Fres
   { mixer.branch(rows, device) } -> std::same_as<std::unique_ptr<cuda::Branch>>;
 };
 
-// A mixer with kernels of its own for a step: the step of rows at `position_B` as a residual branch, where the kernels
-// take its options.
+// A mixer with kernels of its own for a step: the step of rows at `position_B`, undefined where no layer counts steps,
+// as a residual branch, where the kernels take its options.
 template <class Mixer>
 concept SteppedMixer = BlockMixer<Mixer> &&
     requires(const Mixer mixer, const typename Mixer::Options& options, torch::ScalarType dtype, torch::Device device,

@@ -130,16 +130,20 @@ void SequenceModel::check_step(const torch::Tensor& input_BD, const MemoryState&
 torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {
   check_step(input_BD, state);
   const torch::NoGradGuard no_grad;
-  const torch::Tensor input = in_own_type(input_BD);
-  if (!PlainOperations::on() && input.is_cuda()) {
-    const auto dtype = product_dtype(input.device(), input.scalar_type());
-    if (supports_step(dtype, input.device())) return run_step_on_kernels(input, state, dtype);
+  if (!PlainOperations::on() && input_BD.is_cuda()) {
+    const auto dtype = product_dtype(input_BD.device(), parameters().front().scalar_type());
+    if (supports_step(dtype, input_BD.device()) || supports_step_blocks(dtype, input_BD.device()))
+      return in_own_type(run_step_on_kernels(input_BD, state, dtype));
   }
-  return run_step(input, state);
+  return run_step(in_own_type(input_BD), state);
 }
 
 Support SequenceModel::supports_step(torch::ScalarType, torch::Device) const {
   return Support::no("its step has no kernels of its own");
+}
+
+Support SequenceModel::supports_step_blocks(torch::ScalarType, torch::Device) const {
+  return Support::no("it is no stack of such blocks");
 }
 
 torch::Tensor SequenceModel::run_step_on_kernels(const torch::Tensor&, MemoryState&, torch::ScalarType) {

@@ -83,6 +83,8 @@ class SequenceModel : public torch::nn::Module {
   // Whether step() has kernels of the backbone's own for all of it, with products in `dtype` on `device`, the current
   // one; it takes them outside of PlainOperations.
   virtual Support supports_step(torch::ScalarType dtype, torch::Device device) const;
+  // Where it has not: whether all but its mixers runs through kernels, as supports_blocks() says of learning.
+  virtual Support supports_step_blocks(torch::ScalarType dtype, torch::Device device) const;
 
   // Whether there is a memory to show: something is kept from one step to the next.
   bool shows_memory() const { return !initial_state(1).tensors.empty(); }
@@ -105,7 +107,8 @@ class SequenceModel : public torch::nn::Module {
   virtual torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients, of an input in the parameters' type.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
-  // The same with products in `dtype`, where supports_step() allows it.
+  // The same with products in `dtype`, of an input of any type, where supports_step() or supports_step_blocks() allow
+  // it.
   virtual torch::Tensor run_step_on_kernels(const torch::Tensor& input_BD, MemoryState& state, torch::ScalarType dtype);
   // The same with a view; by default the state as that of one layer, but for positions.
   virtual torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);

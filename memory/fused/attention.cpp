@@ -48,6 +48,31 @@ void WindowAttention::backward(const Tensor& d_output, const AttentionMutableRow
                      current_stream());
 }
 
+void attention_step_of_rows(const HeadShape& shape, const AttentionRows& q, const AttentionRows& k,
+                            const AttentionRows& v, const Tensor& position_N, const KeyValueRing& ring,
+                            const WindowSettings& settings, bool chunked, const Tensor& output) {
+  engram::attention_step({.rows = static_cast<int>(output.size(0)),
+                          .heads = shape.heads,
+                          .width = shape.channels,
+                          .dtype = kernel_dtype(output),
+                          .scale = 1.0f / std::sqrt(static_cast<float>(shape.channels)),
+                          .rotary_width = settings.rotary ? shape.channels : 0,
+                          .head_stride = shape.padded,
+                          .q = q,
+                          .k = k,
+                          .v = v,
+                          .position_N = position_N.data_ptr<std::int64_t>(),
+                          .ring = {.dtype = Dtype::kFloat32,
+                                   .slots = static_cast<int>(settings.window),
+                                   .key_BSHW = ring.key_BSHK.data_ptr<float>(),
+                                   .value_BSHW = ring.value_BSHV.data_ptr<float>()},
+                          .chunked = chunked,
+                          .output_width = shape.padded,
+                          .output_NHP = output.data_ptr(),
+                          .dropout = settings.weight_dropout},
+                         current_stream());
+}
+
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -88,6 +113,31 @@ class AttentionCore : public Core {
   Tensor projected_;
 };
 
+class AttentionStepCore : public ForwardCore {
+ public:
+  AttentionStepCore(const AttentionWeights& weights, const HeadShape& shape, const Tensor& position_B,
+                    const KeyValueRing& ring, const WindowSettings& settings)
+      : ForwardCore(shape), position_B_(position_B), ring_(ring), settings_(settings) {
+    TORCH_CHECK(ring.key_BSHK.is_contiguous() && ring.value_BSHV.is_contiguous(), "a ring is not contiguous");
+    for (const AffineWeights& map : {weights.query, weights.key, weights.value}) projection_.add_by_head(map);
+  }
+
+  Tensor forward(const Tensor& projected_MC) override {
+    const HeadShape& shape = projection_.shape();
+    const auto part = [&](std::int64_t number) {
+      return AttentionRows{at_element(projected_MC, number * shape.part), projection_.columns()};
+    };
+    const Tensor output = torch::empty({projected_MC.size(0), shape.part}, projected_MC.options());
+    attention_step_of_rows(shape, part(0), part(1), part(2), position_B_, ring_, settings_, /*chunked=*/false, output);
+    return output;
+  }
+
+ private:
+  Tensor position_B_;
+  KeyValueRing ring_;
+  WindowSettings settings_;
+};
+
 class CodedRowsFunction : public torch::autograd::Function<CodedRowsFunction> {
  public:
   static Tensor forward(AutogradContext*, const Tensor& x_BTD, const Tensor& code_TD) {
@@ -108,6 +158,14 @@ std::unique_ptr<Branch> attention_branch(const AttentionWeights& weights, std::i
                                          const WindowSettings& settings) {
   const HeadShape shape(weights.query.weight_OI.size(0), heads);
   return projected_branch(std::make_unique<AttentionCore>(weights, shape, rows, settings), weights.output);
+}
+
+std::unique_ptr<ForwardBranch> attention_step_branch(const AttentionWeights& weights, std::int64_t heads,
+                                                     const Tensor& position_B, const KeyValueRing& ring,
+                                                     const WindowSettings& settings) {
+  const HeadShape shape(weights.query.weight_OI.size(0), heads);
+  return projected_forward_branch(std::make_unique<AttentionStepCore>(weights, shape, position_B, ring, settings),
+                                  weights.output);
 }
 
 }  // namespace engram::cuda

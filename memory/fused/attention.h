@@ -1,5 +1,5 @@
 // Causal softmax attention over a window on a GPU as a block's branch (projected_branch.h), and the input of a GPT-2
-// stack. They compute what transformer.cpp and stack.cpp define, for rows that all begin fresh.
+// stack. They compute what transformer.cpp and stack.cpp define, for rows that all begin fresh; and a step, for acting.
 #pragma once
 
 #include <torch/torch.h>
@@ -9,6 +9,7 @@
 
 #include "base/dropout.h"
 #include "memory/fused/block.h"
+#include "memory/ops/ops.h"
 #include "nn/fused/gelu_mlp.h"
 #include "nn/fused/residual_blocks.h"
 
@@ -30,5 +31,11 @@ struct WindowSettings {
 // Wo attention(Wq n + bq, Wk n + bk, Wv n + bv) + bo
 std::unique_ptr<Branch> attention_branch(const AttentionWeights& weights, std::int64_t heads, const FreshRows& rows,
                                          const WindowSettings& settings);
+
+// The branch of one step of rows at position_B, int64, which is read. ring: contiguous, float32, of settings.window
+// slots; the step is written into it. Where supports_step_of_heads().
+std::unique_ptr<ForwardBranch> attention_step_branch(const AttentionWeights& weights, std::int64_t heads,
+                                                     const torch::Tensor& position_B, const KeyValueRing& ring,
+                                                     const WindowSettings& settings);
 
 }  // namespace engram::cuda

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <string>
 
 #include "nn/fused/support.h"
 
@@ -32,6 +33,14 @@ inline Support supports_stack(std::int64_t width, torch::ScalarType dtype, torch
 inline Support supports_block(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device) {
   if (Support own = supports_stack(width, dtype, device); !own) return own;
   return at_most("width / heads", width / heads, kMaxHeadWidth);
+}
+
+// Of a step of memories by heads.
+inline Support supports_step_of_heads(std::int64_t width, std::int64_t heads, torch::ScalarType dtype,
+                                      torch::Device device) {
+  if (Support own = supports_block(width, heads, dtype, device); !own) return own;
+  if (width / heads % 2 == 0) return {};
+  return Support::no("width / heads " + std::to_string(width / heads) + " is not even");
 }
 
 }  // namespace cuda

@@ -242,15 +242,6 @@ class FastWeightsCore : public Core, private FastWeightsPasses {
   }
 
  private:
-  // As the window reads them: where a head's features are those of its values alone, where they stand.
-  Tensor values_of_window() const {
-    const Tensor values_MHX = features_.select(1, 2).unflatten(1, {shape_.heads, features_padded_});
-    const bool ends_with_one = answer_kind_.norm != passes::AnswerNorm::kNone;
-    if (features_padded_ == shape_.padded && !ends_with_one) return values_MHX.flatten(1);
-    const std::int64_t behind = shape_.padded - shape_.channels;
-    return torch::constant_pad_nd(values_MHX.narrow(2, 0, shape_.channels), {0, behind}).flatten(1);
-  }
-
   // Of a decay's bias and rate and of the write strengths' bias.
   std::vector<Tensor> strength_gradients(const Tensor& scratch, SideWork& side) const {
     std::vector<Tensor> gradients;

@@ -1,6 +1,6 @@
 // The mixer of a block with fast weights on a GPU, alone or beside a window of attention, as a branch
 // (projected_branch.h): what fast_weights.cpp, hqlt.cpp and hqlt_delayed.cpp define, for rows that all begin fresh and
-// options whose memory has kernels (fast_weight_ops.h). And a step of the delayed HQLTs, for acting.
+// options whose memory has kernels (fast_weight_ops.h). And a step of it, for acting.
 #pragma once
 
 #include <torch/torch.h>
@@ -51,16 +51,20 @@ struct FastWeightsSettings {
 std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights& weights, const FastWeightsSettings& settings,
                                             const FreshRows& rows);
 
-// What a step of a delayed HQLT carries: the positions int64 [B], which it reads, and float32 tensors of the layer's
-// state, which it writes into.
-struct DelayedStepState {
-  torch::Tensor position_B;
-  torch::Tensor fast_BHKV, key_BSHK, value_BSHV;
-  torch::Tensor beta_BSH1;  // of a chunk
+// What a step carries: float32 tensors of the layer's state, which it writes into; undefined is what there is not.
+struct FastWeightsStepState {
+  torch::Tensor fast_BHKV;
+  torch::Tensor key_sum_BHK;  // of an attention norm
+  torch::Tensor position_B;   // with a window, int64, which is read; and its rings:
+  torch::Tensor key_BSHK, value_BSHV;
+  torch::Tensor beta_BSH1;  // of a delay by chunk
 };
-Support supports_delayed_step(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device);
-// The branch of one step, `settings` with a delay.
-std::unique_ptr<ForwardBranch> delayed_step_branch(const FastWeightsWeights& weights,
-                                                   const FastWeightsSettings& settings, const DelayedStepState& state);
+// Whether a step with these fast weights has kernels, alone or beside a window; with a delay supports_step_of_heads()
+// says it.
+Support supports_fast_weights_step(const FastWeightsOptions& options, torch::ScalarType dtype, torch::Device device);
+// The branch of one step.
+std::unique_ptr<ForwardBranch> fast_weights_step_branch(const FastWeightsWeights& weights,
+                                                        const FastWeightsSettings& settings,
+                                                        const FastWeightsStepState& state);
 
 }  // namespace engram::cuda

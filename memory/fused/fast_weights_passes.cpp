@@ -155,6 +155,14 @@ float FastWeightsPasses::scale() const {
   return static_cast<float>(read_scale(settings_.options.attention_norm, settings_.options.key_width()));
 }
 
+Tensor FastWeightsPasses::values_of_window() const {
+  const Tensor values_MHX = features_.select(1, 2).unflatten(1, {shape_.heads, features_padded_});
+  const bool ends_with_one = answer_kind_.norm != passes::AnswerNorm::kNone;
+  if (features_padded_ == shape_.padded && !ends_with_one) return values_MHX.flatten(1);
+  const std::int64_t behind = shape_.padded - shape_.channels;
+  return torch::constant_pad_nd(values_MHX.narrow(2, 0, shape_.channels), {0, behind}).flatten(1);
+}
+
 passes::Features FastWeightsPasses::features() const {
   const FastWeightsOptions& options = settings_.options;
   const auto of_keys = [&](const DropoutKey& dropout) {

@@ -36,6 +36,9 @@ class FastWeightsPasses {
   torch::Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, projected_.options()); }
   // What is read is multiplied with.
   float scale() const;
+  // The values as a window reads them, heads `padded` apart: where a head's features are those of its values alone,
+  // where they stand.
+  torch::Tensor values_of_window() const;
 
   fast_weight_passes::Features features() const;
   fast_weight_passes::Strengths strengths() const;

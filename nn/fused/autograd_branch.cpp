@@ -56,12 +56,32 @@ class AutogradBranch : public Branch {
   Tensor input_, output_;
 };
 
+class OperationsBranch : public ForwardBranch {
+ public:
+  OperationsBranch(std::int64_t width, std::function<Tensor(const Tensor&)> operation)
+      : width_(width), operation_(std::move(operation)) {}
+
+  void pack_weights(WeightPacking&) override {}
+  Tensor forward(const Tensor& normed_MP) override {
+    const ComputeIn products(normed_MP.device(), normed_MP.scalar_type());
+    return readable_rows(operation_(normed_MP.narrow(1, 0, width_)).to(normed_MP.scalar_type()));
+  }
+
+ private:
+  std::int64_t width_;
+  std::function<Tensor(const Tensor&)> operation_;
+};
+
 }  // namespace
 
 std::unique_ptr<Branch> autograd_branch(std::vector<Tensor> parameters, std::vector<std::int64_t> shape,
                                         std::function<Tensor(const Tensor&)> operation) {
   std::erase_if(parameters, [](const Tensor& parameter) { return !parameter.requires_grad(); });
   return std::make_unique<AutogradBranch>(std::move(parameters), std::move(shape), std::move(operation));
+}
+
+std::unique_ptr<ForwardBranch> operations_branch(std::int64_t width, std::function<Tensor(const Tensor&)> operation) {
+  return std::make_unique<OperationsBranch>(width, std::move(operation));
 }
 
 }  // namespace engram::cuda

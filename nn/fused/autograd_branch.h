@@ -19,4 +19,8 @@ namespace engram::cuda {
 std::unique_ptr<Branch> autograd_branch(std::vector<torch::Tensor> parameters, std::vector<std::int64_t> shape,
                                         std::function<torch::Tensor(const torch::Tensor&)> operation);
 
+// The same without gradients, of rows x [M, D] in the type of the products; its result may be in another.
+std::unique_ptr<ForwardBranch> operations_branch(std::int64_t width,
+                                                 std::function<torch::Tensor(const torch::Tensor&)> operation);
+
 }  // namespace engram::cuda

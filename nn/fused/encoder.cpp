@@ -5,6 +5,7 @@
 #include "kernels/block/dense_convolution/dense_convolution.h"
 #include "nn/device/cuda_support.h"
 #include "nn/fused/linear.h"
+#include "nn/fused/prepared_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/support.h"
 
@@ -77,7 +78,9 @@ Tensor encode_image(const Tensor& observation_MX, torch::ScalarType dtype, const
   auto height = static_cast<int>(shape[1]), width = static_cast<int>(shape[2]);
   for (const LayerWeights& convolution : convolutions) {
     const ConvolutionShape own = shape_of(convolution, height, width);
-    const variable_list dense = DenseConvolutionFunction::apply(convolution.weight, convolution.bias, own);
+    const variable_list dense = PreparedWeights::made({convolution.weight, convolution.bias}, [convolution, own] {
+      return DenseConvolutionFunction::apply(convolution.weight, convolution.bias, own);
+    });
     layers.push_back({dense[0], dense[1], /*relu=*/true});
     height = own.output_height();
     width = own.output_width();

@@ -104,7 +104,7 @@ class LayeredHeads : public HeadsPass {
       layers.second[i] = affine(heads.own(layers.first, head), PackedHeads::rows(packed.weight2, head, heads.hidden),
                                 packed.hidden_bias.select(0, heads.count + head), /*relu=*/true);
       const Tensor weight3 = PackedHeads::rows(packed.weight3, head, heads.actions);
-      outputs[i] = product_float(layers.second[i], weight3.t()).add_(packed.output_bias.select(0, head));
+      outputs[i] = affine_float(layers.second[i], weight3, packed.output_bias.select(0, head));
     });
     return outputs;
   }

@@ -115,6 +115,11 @@ Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias, bool re
   return relu ? torch::_addmm_activation(bias, x, weight.t()) : torch::addmm(bias, x, weight.t());
 }
 
+Tensor affine_float(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (std::optional<Tensor> y = small_product_float(x, weight.t(), bias)) return *std::move(y);
+  return product_float(x, weight.t()).add_(bias);
+}
+
 Tensor relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx, SideWork& side) {
   const Tensor bias = torch::empty({dy.size(1)}, dy.options().dtype(torch::kFloat32));
   const ColumnBlocks blocks({.rows = dy.size(0),

@@ -21,6 +21,8 @@ torch::Tensor linear_layers(const torch::Tensor& x_MP, const std::vector<LinearL
 // [relu](x W^T + b) of packed weights, and its backward pass's first half, for layers with weights of their own order:
 
 torch::Tensor affine(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias, bool relu);
+// With a float32 bias and result.
+torch::Tensor affine_float(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias);
 
 // From the gradient dy of y = relu(x) to dx, which may be dy. The side makes the bias's gradient, dx's sum over the
 // rows, which is returned.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nn/fused/linear.h"
+#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 
@@ -31,16 +32,18 @@ class MapsPass : public torch::CustomClassHolder {
   MapsPass(Tensor x_MI, std::vector<LinearMap> maps) : x_MI_(std::move(x_MI)), maps_(std::move(maps)) {}
 
   variable_list forward() {
-    std::vector<Tensor> weights, biases;
-    for (const LinearMap& map : maps_) {
-      weights.push_back(map.weight_OI.detach());
-      biases.push_back(map.bias_O.defined() ? map.bias_O.detach() : map.weight_OI.new_zeros({outputs_of(map)}));
+    if (!x_MI_.is_cuda()) {
+      variable_list weights;
+      for (const LinearMap& map : maps_) weights.push_back(map.weight_OI.detach());
+      weight_NI_ = joined(weights, 0);
+      return parts_of(product(x_MI_, weight_NI_.t()), 1);
     }
-    weight_NI_ = joined(weights, 0).to(x_MI_.scalar_type());
-    const Tensor y_MN = has_biases()
-                            ? affine(x_MI_, weight_NI_, joined(biases, 0).to(x_MI_.scalar_type()), /*relu=*/false)
-                            : product(x_MI_, weight_NI_.t());
-    return parts_of(y_MN, 1);
+    WeightPacking packing(x_MI_.scalar_type());
+    weight_NI_ = packing.add(packed_weights());
+    const Tensor bias_N = has_biases() ? packing.add(packed_biases()).view({-1}) : Tensor();
+    packing.run();
+    return parts_of(has_biases() ? affine(x_MI_, weight_NI_, bias_N, /*relu=*/false) : product(x_MI_, weight_NI_.t()),
+                    1);
   }
 
   // The gradients of x (if it is wanted) and of the parameters. d_y: an undefined one is zero.
@@ -71,6 +74,37 @@ class MapsPass : public torch::CustomClassHolder {
   static void append(variable_list& to, const variable_list& more) { to.insert(to.end(), more.begin(), more.end()); }
   bool has_biases() const {
     return std::ranges::any_of(maps_, [](const LinearMap& map) { return map.bias_O.defined(); });
+  }
+
+  int columns() const {
+    int columns = 0;
+    for (const LinearMap& map : maps_) columns += round_up(outputs_of(map), kVectorElements);
+    return columns;
+  }
+  PackedWeights packed_weights() const {
+    PackedWeights packed(columns(), static_cast<int>(x_MI_.size(1)));
+    int first = 0;
+    for (const LinearMap& map : maps_) {
+      packed.add(map.weight_OI, first, by_output(map), padded_to(x_MI_.size(1), static_cast<int>(x_MI_.size(1))));
+      first += by_output(map).padded;
+    }
+    return packed;
+  }
+  // [N, 1], zeros where a map has none.
+  PackedWeights packed_biases() const {
+    PackedWeights packed(columns(), 1);
+    int first = 0;
+    for (const LinearMap& map : maps_) {
+      if (map.bias_O.defined())
+        packed.add(map.bias_O, first, by_output(map), padded_to(1, 1));
+      else
+        packed.add_zeros(first);
+      first += by_output(map).padded;
+    }
+    return packed;
+  }
+  static PackGroups by_output(const LinearMap& map) {
+    return padded_to(outputs_of(map), round_up(outputs_of(map), kVectorElements));
   }
 
   // The maps' own tensors along `dimension` of N, and back as views.

@@ -8,6 +8,7 @@
 #include "kernels/heads/mlp_heads/mlp_heads.h"
 #include "kernels/heads/narrow_heads/narrow_heads.h"
 #include "nn/device/cuda_support.h"
+#include "nn/fused/prepared_weights.h"
 
 namespace engram::cuda {
 namespace {
@@ -35,6 +36,7 @@ class OneKernelHeads : public HeadsPass {
 
  protected:
   // Of the learning heads, then of the targets.
+  const std::vector<Tensor>& parameters() const { return parameters_; }
   std::vector<MlpHeadWeights> weights() const {
     std::vector<MlpHeadWeights> weights;
     for (std::size_t i = 0; i < parameters_.size(); i += 6) {
@@ -81,8 +83,11 @@ class MlpHeads : public OneKernelHeads {
   using OneKernelHeads::OneKernelHeads;
 
   variable_list forward() override {
-    packed_ = scratch_bytes(mlp_heads_packed_bytes(shape_), x_MP_);
-    mlp_heads_pack(shape_, weights(), packed_.data_ptr(), current_stream());
+    packed_ = PreparedWeights::made(parameters(), [shape = shape_, weights = weights(), like = parameters()[0]] {
+      const Tensor packed = scratch_bytes(mlp_heads_packed_bytes(shape), like);
+      mlp_heads_pack(shape, weights, packed.data_ptr(), current_stream());
+      return std::vector{packed};
+    })[0];
     make_hidden_layers();
     masks_ = scratch_bytes(mlp_heads_mask_bytes(shape_), x_MP_);
     MlpHeadsForward arguments{.shape = shape_,

@@ -1,5 +1,6 @@
 // PackedWeights: float32 parameters as one padded matrix in the type of the products, and the gradient of that matrix
-// back as gradients of the parameters (kernels/block/pack.h). WeightPacking: many of them by one kernel.
+// back as gradients of the parameters (kernels/block/pack.h). WeightPacking: many of them by one kernel, or what is
+// kept of them (prepared_weights.h).
 #pragma once
 
 #include <torch/torch.h>
@@ -11,6 +12,7 @@
 #include "kernels/block/pack.h"
 #include "kernels/block/swiglu/swiglu.h"
 #include "nn/device/cuda_support.h"
+#include "nn/fused/prepared_weights.h"
 #include "nn/fused/side_work.h"
 
 namespace engram::cuda {
@@ -29,6 +31,9 @@ class PackedWeights {
     parameters_.push_back(parameter.detach().contiguous());
     segments_.push_back({parameters_.back().data_ptr<float>(), first_row, rows, columns});
   }
+
+  // Rows of zeros from `row` on, up to what stands behind them.
+  void add_zeros(int row) { segments_.push_back({nullptr, row, {0, 1, 1}, {0, 1, 1}}); }
 
   // The gradients in the order of add(), each in its parameter's shape, which the side makes of the matrix's, float32
   // [rows, columns], or of parts of it, [N, rows, columns].
@@ -65,22 +70,17 @@ class WeightPacking {
  public:
   explicit WeightPacking(torch::ScalarType dtype) : dtype_(dtype) {}
 
-  // [rows, columns], in the type of the products or another one; run() writes it.
-  torch::Tensor add(const PackedWeights& weights, torch::ScalarType dtype) {
-    const torch::Tensor matrix =
-        torch::empty({weights.rows_, weights.columns_}, weights.parameters_.at(0).options().dtype(dtype));
-    matrices_.push_back({kernel_dtype(matrix), weights.rows_, weights.columns_, matrix.data_ptr(), weights.segments_});
-    return matrix;
-  }
+  // [rows, columns], in the type of the products or another one; written by run(), or kept from before.
+  torch::Tensor add(const PackedWeights& weights, torch::ScalarType dtype);
   torch::Tensor add(const PackedWeights& weights) { return add(weights, dtype_); }
-  void add(const SwiGluPacking& packing) { swiglus_.push_back(packing); }
+  // The bytes that fused_swiglu_pack() makes of these tensors, to which `packing` points.
+  torch::Tensor add(SwiGluPacking packing, const std::vector<torch::Tensor>& weights);
 
-  void run() const {
-    pack(matrices_, current_stream());
-    fused_swiglu_pack(swiglus_, current_stream());
-  }
+  void run() const;
 
  private:
+  friend class PreparedWeights;
+
   torch::ScalarType dtype_;  // of the products
   std::vector<PackedMatrix> matrices_;
   std::vector<SwiGluPacking> swiglus_;

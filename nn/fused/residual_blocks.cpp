@@ -120,17 +120,13 @@ Tensor forward_residual_blocks(const Tensor& x_MD, torch::ScalarType dtype, cons
                                const std::vector<ForwardResidual>& residuals, const Norm& last) {
   const torch::NoGradGuard no_grad;
   const auto norm_before = [&](std::size_t i) { return i < residuals.size() ? residuals[i].norm : last; };
-  // What stands behind the width is not read.
-  const Tensor input_MP =
-      torch::empty({x_MD.size(0), round_up(x_MD.size(1), kWidthMultiple)}, x_MD.options().dtype(dtype));
-  input_MP.narrow(1, 0, x_MD.size(1)).copy_(x_MD);
-  NormedSum rows = normed_sum(input_MP, input_dropout, Tensor(), norm_before(0));
+  NormedSum rows = normed_sum(readable_rows(x_MD.to(dtype)), input_dropout, Tensor(), norm_before(0));
   pack_weights(residuals, dtype);
   for (std::size_t i = 0; i < residuals.size(); ++i) {
     const Tensor output_MP = residuals[i].branch->forward(rows.normed_MP);
     rows = normed_sum(output_MP, residuals[i].dropout, rows.x_MP, norm_before(i + 1));
   }
-  return unpadded_view(rows.normed_MP, x_MD.sizes()).to(x_MD.scalar_type());
+  return unpadded_view(rows.normed_MP, x_MD.sizes());
 }
 
 }  // namespace engram::cuda

@@ -71,8 +71,8 @@ using ForwardResidual = ResidualOf<ForwardBranch>;
 torch::Tensor residual_blocks(const torch::Tensor& x, const DropoutKey& input_dropout, std::vector<Residual> residuals,
                               Norm last);
 
-// The same without gradients, all of it on the current stream, so that a graph may capture it: x [M, D] -> [M, D] in
-// x's type, computed in `dtype`.
+// The same without gradients, all of it on the current stream, so that a graph may capture it: x [M, D] of any type ->
+// [M, D] in `dtype`, in which it is computed.
 torch::Tensor forward_residual_blocks(const torch::Tensor& x_MD, torch::ScalarType dtype,
                                       const DropoutKey& input_dropout, const std::vector<ForwardResidual>& residuals,
                                       const Norm& last);

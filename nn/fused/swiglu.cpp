@@ -86,14 +86,14 @@ class SwiGluOnChip : public Branch {
         stride_(stride_of(weights)) {}
 
   void pack_weights(WeightPacking& packing) override {
-    packed_ = scratch_bytes(fused_swiglu_weight_bytes(stride_, inner()), gate_ID_);
-    packing.add({.width = width(),
-                 .stride = stride_,
-                 .inner = inner(),
-                 .gate_ID = gate_ID_.data_ptr<float>(),
-                 .up_ID = up_ID_.data_ptr<float>(),
-                 .down_DI = down_DI_.data_ptr<float>(),
-                 .weights = packed_.data_ptr()});
+    packed_ = packing.add({.width = width(),
+                           .stride = stride_,
+                           .inner = inner(),
+                           .gate_ID = gate_ID_.data_ptr<float>(),
+                           .up_ID = up_ID_.data_ptr<float>(),
+                           .down_DI = down_DI_.data_ptr<float>(),
+                           .weights = nullptr},
+                          {gate_ID_, up_ID_, down_DI_});
   }
 
   Tensor forward(const Tensor& normed_MP) override {

@@ -32,7 +32,7 @@ class HeadImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Head);
 
-// Heads on the same features, for learning.
+// Heads on the same features.
 struct HeadGroup {
   std::vector<Head> learning, targets;
 

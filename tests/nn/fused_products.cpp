@@ -47,6 +47,7 @@ TEST_CASE("products of few and of many rows, in both types and of any layout, ar
       const Tensor affine = torch::linear(exact(a), exact(weight), exact(bias));
       check(cuda::affine(a, weight, bias, false), affine, dtype);
       check(cuda::affine(a, weight, bias, true), affine.relu(), dtype);
+      check(cuda::affine_float(a, weight, bias.to(torch::kFloat32)), affine, torch::kFloat32);
       const Tensor wide_a = draw({rows, inner + 16}, dtype).narrow(1, 8, inner),
                    wide_b = draw({inner, columns + 16}, dtype).narrow(1, 8, columns);
       check(cuda::product(wide_a, wide_b), exact(wide_a).mm(exact(wide_b)), dtype);

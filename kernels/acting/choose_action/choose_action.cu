@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kWarps * 32) choose_kernel(const __grid_consta
   const std::int64_t row = std::int64_t{blockIdx.x} * kWarps + warp;
   if (row >= choice.rows) return;
   const int actions = choice.actions;
-  const float* logits = choice.logits_NA + row * actions;
+  const float* logits = choice.logits_NA + row * choice.logits_stride;
   float* written = choice.probabilities_NA + row * actions;
   float* probabilities = actions <= kNearActions ? near[warp] : written;
 
@@ -58,9 +58,10 @@ __global__ void __launch_bounds__(kWarps * 32) choose_kernel(const __grid_consta
 }  // namespace
 
 void choose_action(const ChooseAction& choice, cudaStream_t stream) {
-  if (choice.rows < 0 || choice.actions < 1)
+  if (choice.rows < 0 || choice.actions < 1 || choice.logits_stride < choice.actions)
     throw std::runtime_error("choose_action: " + std::to_string(choice.rows) + " rows of " +
-                             std::to_string(choice.actions) + " actions");
+                             std::to_string(choice.actions) + " actions, " + std::to_string(choice.logits_stride) +
+                             " apart");
   if (choice.rows == 0) return;
   const auto blocks = static_cast<unsigned>((choice.rows + kWarps - 1) / kWarps);
   launch_early<choose_kernel>(dim3(blocks), dim3(kWarps * 32), 0, stream, "choose_action", choice);

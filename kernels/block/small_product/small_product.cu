@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "kernels/block/small_product/small_product.h"
 #include "kernels/common/launch.cuh"
@@ -18,8 +19,9 @@ constexpr int kTileColumns = 64, kStep = 64, kStages = 2;
 struct ProductArguments {
   std::int64_t rows, a_stride, b_stride, c_stride;
   int inner, columns;
-  const bf16 *a, *b, *bias;
-  bf16* c;
+  const bf16 *a, *b;
+  const void* bias;
+  void* c;
   bool relu;
 };
 
@@ -55,8 +57,8 @@ __device__ void add_step(Accumulator (&sum)[kTileColumns / 8], const Stage& stag
   }
 }
 
-// A block computes kTileRows x kTileColumns of C.
-template <bool kTransposed>
+// A block computes kTileRows x kTileColumns of C. T: of the bias and C.
+template <bool kTransposed, typename T>
 __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant__ ProductArguments p) {
   extern __shared__ __align__(16) unsigned char bytes[];
   auto* const stages = reinterpret_cast<Stage*>(bytes);
@@ -88,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
     for (int j = 0; j < kTileColumns / 8; ++j) {
       const int column = 8 * j + lane % 4 * 2;
       if (column >= columns) continue;
-      const float2 bias = load_pair(p.bias + first_column + column);
+      const float2 bias = load_pair(static_cast<const T*>(p.bias) + first_column + column);
       sum[j] = {bias.x, bias.y, bias.x, bias.y};
     }
   }
@@ -100,16 +102,27 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
     bring(step + kStages);
   }
 
-  FragmentA<1> c[kTileColumns / 16];
+  T* const first = static_cast<T*>(p.c) + row * p.c_stride + first_column;
+  if constexpr (std::is_same_v<T, float>) {
 #pragma unroll
-  for (int j = 0; j < kTileColumns / 16; ++j) {
-    to_fragment(c[j], sum[2 * j], sum[2 * j + 1]);
-    if (p.relu)
+    for (int j = 0; j < kTileColumns / 8; ++j) {
+      if (p.relu)
 #pragma unroll
-      for (std::uint32_t& pair : c[j].plane[0]) pair = relu_pair(pair);
+        for (float& x : sum[j].x) x = x < 0.0f ? 0.0f : x;
+      store(first + 8 * j, static_cast<int>(p.c_stride), sum[j], static_cast<int>(rows), columns - 8 * j);
+    }
+  } else {
+    FragmentA<1> c[kTileColumns / 16];
+#pragma unroll
+    for (int j = 0; j < kTileColumns / 16; ++j) {
+      to_fragment(c[j], sum[2 * j], sum[2 * j + 1]);
+      if (p.relu)
+#pragma unroll
+        for (std::uint32_t& pair : c[j].plane[0]) pair = relu_pair(pair);
+    }
+    // Through the last step's rows of A, which are the warp's own.
+    write_rows(c, stages[(steps - 1) % kStages].a, first, p.c_stride, rows, columns);
   }
-  // Through the last step's rows of A, which are the warp's own.
-  write_rows(c, stages[(steps - 1) % kStages].a, p.c + row * p.c_stride + first_column, p.c_stride, rows, columns);
 }
 
 struct GradientArguments {
@@ -203,14 +216,17 @@ void small_product(const SmallProduct& product, cudaStream_t stream) {
                                    .columns = static_cast<int>(product.columns),
                                    .a = static_cast<const bf16*>(product.a),
                                    .b = static_cast<const bf16*>(product.b),
-                                   .bias = static_cast<const bf16*>(product.bias),
-                                   .c = static_cast<bf16*>(product.c),
+                                   .bias = product.bias,
+                                   .c = product.c,
                                    .relu = product.relu};
   const dim3 blocks(static_cast<unsigned>(row_tiles(product.rows)),
                     static_cast<unsigned>((arguments.columns + kTileColumns - 1) / kTileColumns));
   const std::size_t stages = std::min(steps_of(arguments.inner), kStages);
-  launch(product.b_transposed ? product_kernel<true> : product_kernel<false>, blocks, kThreads, stages * sizeof(Stage),
-         stream, "small_product", arguments);
+  dispatch_dtype(product.c_dtype, [&](auto element) {
+    using T = decltype(element);
+    launch(product.b_transposed ? product_kernel<true, T> : product_kernel<false, T>, blocks, kThreads,
+           stages * sizeof(Stage), stream, "small_product", arguments);
+  });
 }
 
 std::int64_t small_gradient_part_rows(std::int64_t rows) {

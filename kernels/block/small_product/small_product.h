@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/support.h"
+#include "kernels/common/cuda_support.h"
 
 namespace engram {
 
@@ -22,7 +23,7 @@ constexpr std::int64_t kSmallProductMultiplications = std::int64_t{1} << 28;
 // rows. Strides are the elements between two rows.
 struct SmallProduct {
   std::int64_t rows, inner, columns;  // M, K, N
-  const void* a;                      // bfloat16, as all are
+  const void* a;                      // bfloat16, as all are but for c_dtype
   std::int64_t a_stride;
   const void* b;
   std::int64_t b_stride;
@@ -31,6 +32,7 @@ struct SmallProduct {
   bool relu;          // NaN stays NaN
   void* c;
   std::int64_t c_stride;
+  Dtype c_dtype = Dtype::kBfloat16;  // of the bias and C; float: C is not rounded
 };
 
 // Whether it is meant for this product: at least one row and at most kSmallProductRows, K and N multiples of 8 up to

@@ -3,8 +3,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/fast_weights/delta_rule/delta_rule.h"
 #include "kernels/fast_weights/delta_rule/rule.h"
+#include "kernels/fast_weights/delta_rule/step.h"
 
 namespace engram {
 namespace {
@@ -15,10 +15,12 @@ constexpr int kMaxWidth = 128;
 // two rows are. A band is the fewest rows that are.
 template <typename T>
 struct StepArguments {
-  int width, band_rows, band_pieces, groups;
+  int heads, width, band_rows, band_pieces, groups, output_width;
+  std::int64_t row_stride, head_stride;  // of q, k and v
   float scale;
   const T *q, *k, *v, *beta;
   const float* log_decay;  // null: no decay
+  float* key_sum;          // null: none
   float* state;
   T* output;
 };
@@ -38,8 +40,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T
   const int piece = threadIdx.x % band_pieces, group = threadIdx.x / band_pieces;
   const int pieces = bands * band_pieces, stride = groups * band_pieces;  // of the state, and between a thread's
   const bool active = group < groups;
-  const std::int64_t vector = static_cast<std::int64_t>(blockIdx.x) * width;
-  auto* state = reinterpret_cast<float4*>(arguments.state + vector * width);
+  const int row = static_cast<int>(blockIdx.x) / arguments.heads, head = static_cast<int>(blockIdx.x) % arguments.heads;
+  const std::int64_t vector = row * arguments.row_stride + head * arguments.head_stride;
+  const std::int64_t of_keys = static_cast<std::int64_t>(blockIdx.x) * width;
+  auto* state = reinterpret_cast<float4*>(arguments.state + of_keys * width);
+  T* const output = arguments.output + static_cast<std::int64_t>(blockIdx.x) * arguments.output_width;
 
   float4 own[kBands];
 #pragma unroll
@@ -77,8 +82,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T
 #pragma unroll
     for (int i = 0; i < kBands; ++i) {
       if (static_cast<int>(threadIdx.x) + i * stride >= pieces) continue;
-      const int row = (group + i * groups) * band_rows;
-      const float k_a = k[row + row_a], q_a = q[row + row_a], k_b = k[row + row_b], q_b = q[row + row_b];
+      const int first = (group + i * groups) * band_rows;
+      const float k_a = k[first + row_a], q_a = q[first + row_a], k_b = k[first + row_b], q_b = q[first + row_b];
       a.x += k_a * own[i].x, a.y += k_a * own[i].y, a.z += q_a * own[i].x, a.w += q_a * own[i].y;
       b.x += k_b * own[i].z, b.y += k_b * own[i].w, b.z += q_b * own[i].z, b.w += q_b * own[i].w;
     }
@@ -90,7 +95,22 @@ __global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T
     for (int i = threadIdx.x; i < width; i += 32) sum += q[i] * k[i];
     for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
     if (threadIdx.x == 0) score = sum;
+    if constexpr (!Rule::kDelta)
+      if (arguments.key_sum != nullptr) {
+        float along = 0;
+        for (int i = threadIdx.x; i < width; i += 32) {
+          float& key_sum = arguments.key_sum[of_keys + i];
+          const float after = kept * key_sum + beta * k[i];
+          key_sum = after;
+          along += after * q[i];
+        }
+        for (int offset = 16; offset > 0; offset /= 2) along += __shfl_xor_sync(~0u, along, offset);
+        if (threadIdx.x == 0) output[width] = T(arguments.scale * along);
+      }
   }
+  const int written = width + (arguments.key_sum == nullptr ? 0 : 1);
+  for (int column = written + threadIdx.x; column < arguments.output_width; column += kThreads)
+    output[column] = T(0.0f);
   __syncthreads();
 #pragma unroll
   for (int j = 0; j < kColumns; ++j) {
@@ -106,16 +126,16 @@ __global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T
     if constexpr (Rule::kDecay) read_k *= kept, read_q *= kept;
     const float u = beta * (Rule::kDelta ? static_cast<float>(value[j]) - read_k : static_cast<float>(value[j]));
     reinterpret_cast<float*>(write)[column] = u;
-    arguments.output[vector + column] = T(arguments.scale * (read_q + score * u));
+    output[column] = T(arguments.scale * (read_q + score * u));
   }
   __syncthreads();
   if (!active) return;
   const float2 u_a = write[pair_a], u_b = write[pair_b];
 #pragma unroll
   for (int i = 0; i < kBands; ++i) {
-    const int at = threadIdx.x + i * stride, row = (group + i * groups) * band_rows;
+    const int at = threadIdx.x + i * stride, first = (group + i * groups) * band_rows;
     if (at >= pieces) continue;
-    const float k_a = k[row + row_a], k_b = k[row + row_b];
+    const float k_a = k[first + row_a], k_b = k[first + row_b];
     if constexpr (Rule::kDecay) own[i].x *= kept, own[i].y *= kept, own[i].z *= kept, own[i].w *= kept;
     state[at] =
         make_float4(own[i].x + k_a * u_a.x, own[i].y + k_a * u_a.y, own[i].z + k_b * u_b.x, own[i].w + k_b * u_b.y);
@@ -135,25 +155,42 @@ bool launch(StepArguments<T> arguments, int blocks, cudaStream_t stream) {
 }  // namespace
 
 void delta_rule_step(const DeltaRuleStep& step, cudaStream_t stream) {
+  delta_rule_step(step, {std::int64_t{step.heads} * step.width, step.width, step.width, nullptr}, stream);
+}
+
+void delta_rule_step(const DeltaRuleStep& step, const DeltaRuleStepRows& rows, cudaStream_t stream) {
   if (step.width < 2 || step.width > kMaxWidth || step.width % 2 != 0 || step.rows < 1 || step.heads < 1)
     throw std::runtime_error("delta rule step: rows " + std::to_string(step.rows) + ", heads " +
                              std::to_string(step.heads) + " and width " + std::to_string(step.width) +
                              " must be positive, and the width even and at most 128");
   if (reinterpret_cast<std::uintptr_t>(step.state_NHKV) % 16 != 0)
     throw std::runtime_error("delta rule step: the state is not aligned to 16 bytes");
+  const bool sums_keys = rows.key_sum_NHK != nullptr;
+  if (rows.head_stride < step.width || rows.row_stride < step.width ||
+      rows.output_width < step.width + (sums_keys ? 1 : 0))
+    throw std::runtime_error("delta rule step: heads of " + std::to_string(step.width) + " channels " +
+                             std::to_string(rows.head_stride) + " apart in rows " + std::to_string(rows.row_stride) +
+                             " apart, and outputs of " + std::to_string(rows.output_width));
+  if (sums_keys && step.write != FastWeightWrite::kSum)
+    throw std::runtime_error("delta rule step: the delta rule has no sum of keys");
   dispatch_dtype(step.dtype, [&](auto element) {
     using T = decltype(element);
     const int band_rows = step.width % 4 == 0 ? 1 : 2;
-    const StepArguments<T> arguments{step.width,
+    const StepArguments<T> arguments{step.heads,
+                                     step.width,
                                      band_rows,
                                      step.width * band_rows / 4,
                                      0,
+                                     rows.output_width,
+                                     rows.row_stride,
+                                     rows.head_stride,
                                      step.scale,
                                      static_cast<const T*>(step.q_NHD),
                                      static_cast<const T*>(step.k_NHD),
                                      static_cast<const T*>(step.v_NHD),
                                      static_cast<const T*>(step.beta_NH),
                                      step.log_decay_NH,
+                                     rows.key_sum_NHK,
                                      step.state_NHKV,
                                      static_cast<T*>(step.output_NHD)};
     const int blocks = step.rows * step.heads;

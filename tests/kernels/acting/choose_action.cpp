@@ -30,14 +30,18 @@ std::vector<Rng> streams(int rows) {
   return all;
 }
 
+// The rows of logits stand apart, with nothing that may be read between them.
 Choice choose(const std::vector<float>& logits, int rows, int actions, bool greedy) {
-  const DeviceBuffer<float> device_logits(logits);
+  const int stride = actions + rows % 3;
+  std::vector<float> apart = unwritten(static_cast<std::size_t>(rows) * stride);
+  for (int i = 0; i < rows * actions; ++i) apart[i / actions * stride + i % actions] = logits[i];
+  const DeviceBuffer<float> device_logits(apart);
   DeviceBuffer<Rng> device_streams(streams(rows));
   DeviceBuffer<float> probabilities(unwritten(logits.size()));
   DeviceBuffer<std::int32_t> chosen(std::vector<std::int32_t>(rows, -1));
   DeviceBuffer<std::uint8_t> fresh(std::vector<std::uint8_t>(rows, 1));
   DeviceBuffer<int> diverged(std::vector<int>(1, 0));
-  choose_action({rows, actions, greedy, device_logits.data(), device_streams.data(), probabilities.data(),
+  choose_action({rows, actions, greedy, device_logits.data(), stride, device_streams.data(), probabilities.data(),
                  chosen.data(), fresh.data(), diverged.data()},
                 nullptr);
   return {probabilities.to_host(), chosen.to_host(), device_streams.to_host(), fresh.to_host(), diverged.to_host()[0]};

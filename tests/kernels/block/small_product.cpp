@@ -22,11 +22,12 @@ struct SmallProductCase {
   int inner, columns;
   bool b_transposed, biased, relu;
   int gap = 0;  // elements between the rows of each matrix
+  Dtype c_dtype = Dtype::kBfloat16;
 };
 
 std::string text(const SmallProductCase& c) {
   return joined(c.rows, " x ", c.inner, " x ", c.columns, c.b_transposed ? " transposed" : "",
-                c.biased ? " biased" : "", c.relu ? " relu" : "", " gap ", c.gap);
+                c.biased ? " biased" : "", c.relu ? " relu" : "", " gap ", c.gap, " ", name_of(c.c_dtype));
 }
 
 // Rows of `width`, with NaN in the gaps between them.
@@ -104,8 +105,8 @@ struct SmallProductProblem {
 
 SmallOutput run(const SmallProductProblem& p) {
   const DeviceBytes a = upload(p.a, Dtype::kBfloat16), b = upload(p.b, Dtype::kBfloat16),
-                    bias = upload(p.bias, Dtype::kBfloat16);
-  SmallOutput c(p.shape.rows, p.shape.columns, p.c_stride(), Dtype::kBfloat16);
+                    bias = upload(p.bias, p.shape.c_dtype);
+  SmallOutput c(p.shape.rows, p.shape.columns, p.c_stride(), p.shape.c_dtype);
   small_product({.rows = p.shape.rows,
                  .inner = p.shape.inner,
                  .columns = p.shape.columns,
@@ -117,7 +118,8 @@ SmallOutput run(const SmallProductProblem& p) {
                  .bias = bias.data(),
                  .relu = p.shape.relu,
                  .c = c.data(),
-                 .c_stride = p.c_stride()},
+                 .c_stride = p.c_stride(),
+                 .c_dtype = p.shape.c_dtype},
                 nullptr);
   return c;
 }
@@ -187,10 +189,14 @@ void check_problem(const Problem& problem, double tolerance) {
   CHECK(error <= tolerance);
 }
 
-// Sums of at most 512 products in float, rounded once.
-void check(const SmallProductCase& shape) { check_problem(SmallProductProblem(shape), rounded_once(Dtype::kBfloat16)); }
+// Sums of at most 512 products in float, rounded once. The tensor cores add 16 of them at a time to a sum in float, and
+// cut off what does not fit.
+void check(const SmallProductCase& shape) {
+  const double additions = (shape.inner + 15) / 16 + (shape.biased ? 1 : 0);
+  check_problem(SmallProductProblem(shape),
+                shape.c_dtype == Dtype::kFloat32 ? additions * 0x1p-23 : rounded_once(Dtype::kBfloat16));
+}
 
-// The tensor cores add the products of 16 rows at a time to a sum in float, and cut off what does not fit.
 void check_gradient(const SmallGradientCase& shape) {
   const std::int64_t additions = (std::min(shape.rows, small_gradient_part_rows(shape.rows)) + 15) / 16;
   check_problem(SmallGradientProblem(shape), static_cast<double>(additions) * 0x1p-23);
@@ -200,7 +206,8 @@ void check_gradient(const SmallGradientCase& shape) {
 std::vector<SmallProductCase> forms(std::int64_t rows, int inner, int columns, int gap) {
   std::vector<SmallProductCase> all;
   for (const bool transposed : {false, true})
-    for (const bool biased : {false, true}) all.push_back({rows, inner, columns, transposed, biased, biased, gap});
+    for (const bool biased : {false, true})
+      for (const Dtype dtype : kDtypes) all.push_back({rows, inner, columns, transposed, biased, biased, gap, dtype});
   return all;
 }
 

@@ -16,6 +16,7 @@
 #include "kernels/fast_weights/delayed_memory/delayed_memory.h"
 #include "kernels/fast_weights/delta_rule/chain.h"
 #include "kernels/fast_weights/delta_rule/delta_rule.h"
+#include "kernels/fast_weights/delta_rule/step.h"
 #include "kernels/fast_weights/hadamard_memory/hadamard_memory.h"
 #include "kernels/fast_weights/passes/passes.h"
 #include "kernels/learner/advantages/advantages.h"
@@ -56,6 +57,12 @@ TEST_CASE("the delta rule refuses shapes outside the contract") {
   step.rows = step.heads = 1;
   step.width = 51;
   CHECK(refused([&] { delta_rule_step(step, nullptr); }));
+  step.width = 50;
+  float key_sum[50] = {};
+  for (const DeltaRuleStepRows& rows : {DeltaRuleStepRows{50, 50, 49, nullptr}, DeltaRuleStepRows{50, 48, 50, nullptr},
+                                        DeltaRuleStepRows{49, 50, 50, nullptr}, DeltaRuleStepRows{50, 50, 50, key_sum},
+                                        DeltaRuleStepRows{50, 50, 56, key_sum}})  // the last of the delta rule
+    CHECK(refused([&] { delta_rule_step(step, rows, nullptr); }));
 }
 
 TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads alone") {

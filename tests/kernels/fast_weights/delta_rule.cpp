@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/fast_weights/delta_rule/step.h"
 #include "tests/kernels/fast_weights/delta_rule_case.h"
 
 using namespace engram;
@@ -207,6 +208,70 @@ TEST_CASE("the same input gives the same bits 1,000 times") {
       c.write = rule.write, c.decay = rule.decay;
       check(c, 20);
     }
+  }
+}
+
+TEST_CASE("a step of slices of rows, into wider outputs, is that of tight ones, and sums up its keys") {
+  if (skip_without_gpu()) return;
+  constexpr int kRows = 5, kHeads = 3, kWidth = 50, kPadded = 56, kRowStride = 3 * kHeads * kPadded;
+  for (const OtherRule& rule : kOtherRules) {
+    if (rule.write != FastWeightWrite::kSum || rule.decay == DecayKind::kNone) continue;
+    Case c{{kRows, 1, kHeads, kWidth}, Dtype::kFloat32};
+    c.write = rule.write, c.decay = rule.decay;
+    c.ragged = false, c.states = true;
+    INFO(c.name());
+    const DeltaRuleReferenceInput in = make_problem(c).input;
+    std::vector<double> sliced(kRows * kRowStride, 7), sums(kRows * kHeads * kWidth);
+    const std::vector<double>* const parts[] = {&in.q_BTHD, &in.k_BTHD, &in.v_BTHD};
+    const auto at = [&](int row, int head, int channel) { return (row * kHeads + head) * kWidth + channel; };
+    for (int row = 0; row < kRows; ++row)
+      for (int head = 0; head < kHeads; ++head)
+        for (int channel = 0; channel < kWidth; ++channel) {
+          for (int part = 0; part < 3; ++part)
+            sliced[row * kRowStride + (part * kHeads + head) * kPadded + channel] =
+                (*parts[part])[at(row, head, channel)];
+          sums[at(row, head, channel)] = 0.25 * (channel % 7);
+        }
+    const DeviceBytes rows = upload(sliced, Dtype::kFloat32), beta = upload(in.beta_BTH, Dtype::kFloat32),
+                      log_decay = upload(in.log_decay_BTH, Dtype::kFloat32);
+    DeviceBytes state = upload(in.initial_state_BHKV, Dtype::kFloat32), key_sum = upload(sums, Dtype::kFloat32),
+                output = poisoned(kRows * kHeads * kPadded, Dtype::kFloat32);
+    const auto part = [&](int number) { return floats(rows) + number * kHeads * kPadded; };
+    delta_rule_step({.rows = kRows,
+                     .heads = kHeads,
+                     .width = kWidth,
+                     .dtype = Dtype::kFloat32,
+                     .scale = static_cast<float>(in.scale),
+                     .q_NHD = part(0),
+                     .k_NHD = part(1),
+                     .v_NHD = part(2),
+                     .beta_NH = beta.data(),
+                     .state_NHKV = floats(state),
+                     .output_NHD = output.data(),
+                     .write = rule.write,
+                     .log_decay_NH = floats(log_decay)},
+                    {kRowStride, kPadded, kPadded, floats(key_sum)}, nullptr);
+    const auto expected = delta_rule_reference(in);
+    const auto padded = download(output, Dtype::kFloat32), summed = download(key_sum, Dtype::kFloat32);
+    std::vector<double> tight, along, expected_along, expected_sums;
+    for (int i = 0; i < kRows * kHeads; ++i) {
+      double product = 0;
+      for (int channel = 0; channel < kWidth; ++channel) {
+        tight.push_back(padded[i * kPadded + channel]);
+        const int from = i * kWidth + channel;
+        const double sum = std::exp(in.log_decay_BTH[i]) * sums[from] + in.beta_BTH[i] * in.k_BTHD[from];
+        expected_sums.push_back(sum);
+        product += sum * in.q_BTHD[from];
+      }
+      along.push_back(padded[i * kPadded + kWidth]);
+      expected_along.push_back(in.scale * product);
+      for (int behind = kWidth + 1; behind < kPadded; ++behind) CHECK(padded[i * kPadded + behind] == 0);
+    }
+    const double single = rule.decay == DecayKind::kStrong ? 1e-5 : 1e-6;
+    CHECK(relative_error(tight, expected.output_BTHD) <= single);
+    CHECK(relative_error(download(state, Dtype::kFloat32), expected.final_state_BHKV) <= 1e-6);
+    CHECK(relative_error(summed, expected_sums) <= 1e-6);
+    CHECK(relative_error(along, expected_along) <= 1e-5);
   }
 }
 

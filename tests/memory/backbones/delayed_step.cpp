@@ -138,7 +138,29 @@ TEST_CASE("a step has kernels where all layers have some, on a GPU, and says why
     CHECK(learning({backbone, {{"width", "6"}, {"positions", "none"}}}) == learning({"deltanet", {{"width", "12"}}}));
   }
   CHECK(on_gpu({"stack", {{"width", "12"}, {"stack", "hqlt_delayed_chunk,hqlt_delayed_stream:window=3"}}}) == "");
-  CHECK(on_gpu({"stack", {{"width", "12"}, {"stack", "hqlt_delayed_chunk,hqlt"}}}) ==
-        "hqlt: its step has no kernels of its own");
+  CHECK(on_gpu({"stack", {{"width", "12"}, {"stack", "hqlt_delayed_chunk,min_gru"}}}) ==
+        "min_gru: its step has no kernels of its own");
   CHECK(on_gpu({"lstm", {{"width", "12"}}}) == "its step has no kernels of its own");
+}
+
+TEST_CASE("a step of fast weights and of attention has kernels, or says what of its memory has none") {
+  const auto on_gpu = [](const Variant& variant) {
+    return reason_of(variant, torch::kFloat32, torch::kBFloat16, torch::kCUDA);
+  };
+  for (const std::string backbone : {"hqlt", "deltanet", "linear_transformer", "retnet", "transformer"}) {
+    CAPTURE(backbone);
+    CHECK(on_gpu({backbone, {{"width", "24"}}}) == "");
+    CHECK(on_gpu({backbone, {{"width", "260"}}}) == "width / heads 130 is more than 128");
+    CHECK(reason_of({backbone, {{"width", "24"}}}, torch::kBFloat16, torch::kBFloat16, torch::kCUDA) ==
+          "the parameters are in BFloat16");
+  }
+  CHECK(on_gpu({"hqlt", {{"width", "24"}, {"fast_weights", "mamba2"}}}) == "");
+  CHECK(on_gpu({"hqlt", {{"width", "24"}, {"fast_weights", "gla"}}}) == "its step has a decay per key channel");
+  CHECK(on_gpu({"gated_deltanet", {{"width", "24"}}}) == "its step has a convolution");
+  CHECK(on_gpu({"mlstm", {{"width", "24"}}}) == "its step's write strengths have no bound");
+  CHECK(on_gpu({"dpfp", {{"width", "24"}}}) == "a head has keys of 24 channels beside values of 12");
+  CHECK(on_gpu({"linear_transformer", {{"width", "128"}, {"heads", "1"}}}) == "a head has 130 channels, more than 128");
+  CHECK(on_gpu({"deltanet", {{"width", "6"}, {"heads", "2"}}}) == "width / heads 3 is not even");
+  CHECK(on_gpu({"stack", {{"width", "24"}, {"stack", "window:window=3,attention,deltanet"}}}) == "");
+  CHECK(on_gpu({"stack", {{"width", "24"}, {"stack", "shifted_sparse"}}}) == "attention by groups has no kernels");
 }
