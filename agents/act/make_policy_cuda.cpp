@@ -11,6 +11,11 @@
 namespace engram {
 namespace {
 
+// One kernel reads all weights again for each few environments: what that saves in launches it loses where the weights
+// are large and the environments many.
+constexpr std::int64_t kNarrow = 100;
+constexpr int kFew = 256;
+
 Dtype operands_of(const Config& config) {
   return compute_dtype(config, torch::kCUDA) == torch::kBFloat16 ? Dtype::kBfloat16 : Dtype::kFloat32;
 }
@@ -21,6 +26,9 @@ Support supports_one_kernel(const Config& config, torch::Device device) {
   if (!device.is_cuda()) return Support::no("the agent acts on the CPU");
   if (config.run.kernels == Kernels::kOff) return Support::no("run.kernels is off");
   if (Support rule = config.learner.action_rule(torch::kCPU)->draws_from_actor(); !rule) return rule;
+  if (config.memory.width() > kNarrow && config.run.num_envs > kFew)
+    return Support::no(std::to_string(config.run.num_envs) + " environments with a memory.width of " +
+                       std::to_string(config.memory.width()) + " act faster by a kernel for each operation");
   return OneKernelPolicy::supports(config.network, config.memory, config.task.info(), operands_of(config));
 }
 

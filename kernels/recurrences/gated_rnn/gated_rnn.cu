@@ -19,13 +19,14 @@ namespace {
 namespace cg = cooperative_groups;
 using namespace gated_rnn;
 
-constexpr int kRows = 16;          // of a group, which goes through its steps together
 constexpr int kMostChannels = 64;  // of a block; more are spread over a cluster
 constexpr int kMostBlocks = 4;     // of a cluster
 
-// A group's work: `cluster` blocks have `channels` channels each, and a warp of a block a gate of 16 of them.
-template <class Cell, int kSteps>
+// The work of a group of kRows rows, 8 or 16, which goes through its steps together: `cluster` blocks have `channels`
+// channels each, and a warp of a block a gate of 16 of them.
+template <class Cell, int kSteps, int kRows>
 struct Sizes {
+  static constexpr int rows = kRows;
   static constexpr int width = 16 * kSteps;  // D, padded
   static constexpr int channels = width < kMostChannels ? width : kMostChannels;
   static constexpr int cluster = width / channels;
@@ -45,20 +46,20 @@ struct Sizes {
 };
 
 // The block's place among all, and what its threads have.
-template <class Cell, int kSteps>
+template <class SizeOf>
 struct Place {
-  using Size = Sizes<Cell, kSteps>;
+  using Size = SizeOf;
 
   __device__ explicit Place(const GatedRnn& problem)
       : rank(static_cast<int>(blockIdx.x) % Size::cluster),
-        first_row(static_cast<int>(blockIdx.x) / Size::cluster * kRows),
+        first_row(static_cast<int>(blockIdx.x) / Size::cluster * Size::rows),
         gate(static_cast<int>(threadIdx.x) / 32 / Size::tiles),
         tile(static_cast<int>(threadIdx.x) / 32 % Size::tiles),
         pair(static_cast<int>(threadIdx.x) % Size::pairs),
         turn(static_cast<int>(threadIdx.x) / Size::pairs),
         channel(rank * Size::channels + 2 * pair),
         active(channel < problem.width) {
-    for (int n = 0; n < kRows; ++n) steps = max(steps, length_of(problem, n));
+    for (int n = 0; n < Size::rows; ++n) steps = max(steps, length_of(problem, n));
 #pragma unroll
     for (int i = 0; i < Size::turns; ++i) length[i] = owns(problem, row(i)) ? length_of(problem, row(i)) : 0;
   }
@@ -69,7 +70,7 @@ struct Place {
   }
   // Whether the thread has row n of the group, and its channels are there.
   __device__ bool owns(const GatedRnn& problem, int n) const {
-    return active && n < kRows && first_row + n < problem.batch;
+    return active && n < Size::rows && first_row + n < problem.batch;
   }
   __device__ std::int64_t step(const GatedRnn& problem, int n, int t) const {
     return static_cast<std::int64_t>(first_row + n) * problem.time + t;
@@ -113,8 +114,8 @@ template <int kSteps>
 struct Weights {
   FragmentA<1> step[kSteps];
 };
-template <bool kTransposed, class Cell, int kSteps>
-__device__ void load(Weights<kSteps>& weights, const GatedRnn& problem, const Place<Cell, kSteps>& place) {
+template <bool kTransposed, class Size, int kSteps>
+__device__ void load(Weights<kSteps>& weights, const GatedRnn& problem, const Place<Size>& place) {
   const int lane = lane_id(), width = problem.width;
   const auto* const gate = problem.recurrent_XD + static_cast<std::int64_t>(place.gate) * width * width;
   const auto at = [&](int m, int k) {
@@ -126,37 +127,55 @@ __device__ void load(Weights<kSteps>& weights, const GatedRnn& problem, const Pl
   for (int s = 0; s < kSteps; ++s)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int m = place.rank * Sizes<Cell, kSteps>::channels + 16 * place.tile + lane / 4 + i % 2 * 8;
+      const int m = place.rank * Size::channels + 16 * place.tile + lane / 4 + i % 2 * 8;
       const int k = 16 * s + i / 2 * 8 + 2 * (lane % 4);
       weights.step[s].plane[0][i] = pack_bf16(at(m, k), at(m, k + 1));
     }
 }
 
-// sums[gate][n][channel] = the warp's weights times the operand [n][k].
-template <class Cell, int kSteps>
-__device__ void multiply(const Weights<kSteps>& weights, const Place<Cell, kSteps>& place, const bf16* operand,
-                         float* sums) {
-  using Size = Sizes<Cell, kSteps>;
-  Accumulator sum[2][2] = {};  // of even and odd steps, so that half as many wait for each other
+// Right operands of two steps for 8 rows: b[0] has k 0-15, b[1] has k 16-31. B(k, n) = p[n * stride + k]
+__device__ void load_two_steps(FragmentB<1> (&b)[2], const bf16* p, int stride) {
+  const int lane = lane_id();
+  std::uint32_t x[4];
+  load_matrices<false>(x, p + lane % 8 * stride + lane / 8 * 8);
+  b[0].plane[0][0] = x[0], b[0].plane[0][1] = x[1], b[1].plane[0][0] = x[2], b[1].plane[0][1] = x[3];
+}
+
+// sums[gate][n][channel] = the warp's weights times the operand [n][k]. Even and odd steps have sums of their own, so
+// that half as many wait for each other.
+template <class Size, int kSteps>
+__device__ void multiply(const Weights<kSteps>& weights, const Place<Size>& place, const bf16* operand, float* sums) {
+  constexpr int kHalves = Size::rows / 8;
+  Accumulator sum[2][kHalves] = {};
 #pragma unroll
-  for (int s = 0; s < kSteps; ++s) {
-    FragmentB<1> b[2];
-    load_b(b, operand + 16 * s, Size::operand_stride);
-    multiply_add(sum[s % 2][0], weights.step[s], b[0]);
-    multiply_add(sum[s % 2][1], weights.step[s], b[1]);
+  for (int s = 0; s < kSteps; s += 2) {
+    FragmentB<1> b[2][2];
+    if constexpr (kHalves == 1) {
+      load_two_steps(b[0], operand + 16 * s, Size::operand_stride);
+      multiply_add(sum[0][0], weights.step[s], b[0][0]);
+      multiply_add(sum[1][0], weights.step[s + 1], b[0][1]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        load_b(b[i], operand + 16 * (s + i), Size::operand_stride);
+#pragma unroll
+        for (int half = 0; half < kHalves; ++half) multiply_add(sum[i][half], weights.step[s + i], b[i][half]);
+      }
+    }
   }
   const int lane = lane_id();
 #pragma unroll
-  for (int half = 0; half < 2; ++half)
+  for (int half = 0; half < kHalves; ++half)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int n = 8 * half + 2 * (lane % 4) + i % 2, channel = 16 * place.tile + lane / 4 + i / 2 * 8;
-      sums[(place.gate * kRows + n) * Size::sum_stride + channel] = sum[0][half].x[i] + sum[1][half].x[i];
+      sums[(place.gate * Size::rows + n) * Size::sum_stride + channel] = sum[0][half].x[i] + sum[1][half].x[i];
     }
 }
 
-__device__ float2 pair_of(const float* sums, int gate, int n, int stride, int pair) {
-  return *reinterpret_cast<const float2*>(sums + (gate * kRows + n) * stride + 2 * pair);
+template <class Size>
+__device__ float2 pair_of(const float* sums, int gate, int n, const Place<Size>& place) {
+  return *reinterpret_cast<const float2*>(sums + (gate * Size::rows + n) * Size::sum_stride + 2 * place.pair);
 }
 
 // A step's saved numbers of a pair of channels: 16 bytes.
@@ -164,14 +183,14 @@ struct alignas(16) SavedPair {
   __half2 number[kSaved];
 };
 
-template <class Cell, int kSteps>
-__global__ void __launch_bounds__(Sizes<Cell, kSteps>::threads)
+template <class Cell, int kSteps, int kRows>
+__global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
     forward_kernel(const __grid_constant__ GatedRnn problem, const bf16* gates_BTX, bf16* h_BTD, GatedRnnSaved saved) {
-  using Size = Sizes<Cell, kSteps>;
+  using Size = Sizes<Cell, kSteps, kRows>;
   extern __shared__ __align__(16) unsigned char bytes[];
   auto* const sums = reinterpret_cast<float*>(bytes);
   auto* const operands = reinterpret_cast<bf16*>(sums + Size::sums);
-  const Place<Cell, kSteps> place(problem);
+  const Place<Size> place(problem);
   const int width = problem.width;
   Weights<kSteps> weights;
   load<false>(weights, problem, place);
@@ -212,7 +231,7 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps>::threads)
       float input[2][Cell::kGates], recurrent[2][Cell::kGates], kept[2][kSaved];
 #pragma unroll
       for (int gate = 0; gate < Cell::kGates; ++gate) {
-        const float2 sum = pair_of(sums, gate, n, Size::sum_stride, place.pair);
+        const float2 sum = pair_of(sums, gate, n, place);
         const bool biased = !Cell::kHasCell && gate == 2;
         recurrent[0][gate] = sum.x + (biased ? candidate_bias.x : 0);
         recurrent[1][gate] = sum.y + (biased ? candidate_bias.y : 0);
@@ -250,16 +269,16 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps>::threads)
   }
 }
 
-template <class Cell, int kSteps>
-__global__ void __launch_bounds__(Sizes<Cell, kSteps>::threads)
+template <class Cell, int kSteps, int kRows>
+__global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
     backward_kernel(const __grid_constant__ GatedRnn problem, GatedRnnSaved saved, const bf16* h_gradient_BTD,
                     bf16* gates_gradient_BTX, bf16* candidate_gradient_BTD) {
-  using Size = Sizes<Cell, kSteps>;
+  using Size = Sizes<Cell, kSteps, kRows>;
   constexpr int kOperands = Cell::kGates * Size::operand;  // of a step: every gate has its own
   extern __shared__ __align__(16) unsigned char bytes[];
   auto* const sums = reinterpret_cast<float*>(bytes);
   auto* const operands = reinterpret_cast<bf16*>(sums + Size::sums);
-  const Place<Cell, kSteps> place(problem);
+  const Place<Size> place(problem);
   const int width = problem.width;
   Weights<kSteps> weights;
   load<true>(weights, problem, place);
@@ -308,7 +327,7 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps>::threads)
       float2 d = past[i];
 #pragma unroll
       for (int gate = 0; gate < Cell::kGates; ++gate) {
-        const float2 sum = pair_of(sums, gate, n, Size::sum_stride, place.pair);
+        const float2 sum = pair_of(sums, gate, n, place);
         d.x += sum.x, d.y += sum.y;
       }
       d.x += unpack_low(ahead[i].d_hidden), d.y += unpack_high(ahead[i].d_hidden);
@@ -354,13 +373,14 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps>::threads)
   // Nobody leaves while another block may still write to it: the last meeting was before the last product.
 }
 
-template <class Cell, int kSteps, class... Parameters, class... Arguments>
+int groups_of(int batch, int rows) { return (batch + rows - 1) / rows; }
+
+template <class Size, class... Parameters, class... Arguments>
 void start(void (*kernel)(Parameters...), std::size_t bytes, const GatedRnn& problem, cudaStream_t stream,
            const char* name, const Arguments&... arguments) {
-  using Size = Sizes<Cell, kSteps>;
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), name);
   cudaLaunchConfig_t launch{};
-  launch.gridDim = dim3(static_cast<unsigned>((problem.batch + kRows - 1) / kRows * Size::cluster));
+  launch.gridDim = dim3(static_cast<unsigned>(groups_of(problem.batch, Size::rows) * Size::cluster));
   launch.blockDim = dim3(Size::threads);
   launch.dynamicSmemBytes = bytes;
   launch.stream = stream;
@@ -372,7 +392,8 @@ void start(void (*kernel)(Parameters...), std::size_t bytes, const GatedRnn& pro
   check_cuda(cudaLaunchKernelEx(&launch, kernel, problem, arguments...), name);
 }
 
-// Calls run(Cell{}, steps) with the smallest width of 16 steps that holds the problem's, as a constant.
+// Calls run(Cell{}, steps, rows) with the smallest width of 16 steps that holds the problem's, as a constant; and with
+// groups of 8 rows, whose steps are shorter, where a GPU has room for all of them at once.
 template <class Run>
 void dispatch(const GatedRnn& problem, const Run& run) {
   const int width = problem.width;
@@ -381,15 +402,22 @@ void dispatch(const GatedRnn& problem, const Run& run) {
       (problem.candidate_bias_D == nullptr) != (problem.cell == GatedCell::kLstm))
     throw std::runtime_error("gated cells: " + std::to_string(problem.batch) + " rows of " +
                              std::to_string(problem.time) + " steps with " + std::to_string(width) + " channels");
+  const auto with_steps = [&](auto cell, auto steps) {
+    using Small = Sizes<decltype(cell), steps(), 8>;
+    if (groups_of(problem.batch, Small::rows) * Small::cluster <= cuda_device_attribute(cudaDevAttrMultiProcessorCount))
+      run(cell, steps, std::integral_constant<int, 8>{});
+    else
+      run(cell, steps, std::integral_constant<int, 16>{});
+  };
   const auto with_cell = [&](auto cell) {
     if (width <= 32)
-      run(cell, std::integral_constant<int, 2>{});
+      with_steps(cell, std::integral_constant<int, 2>{});
     else if (width <= 64)
-      run(cell, std::integral_constant<int, 4>{});
+      with_steps(cell, std::integral_constant<int, 4>{});
     else if (width <= 128)
-      run(cell, std::integral_constant<int, 8>{});
+      with_steps(cell, std::integral_constant<int, 8>{});
     else
-      run(cell, std::integral_constant<int, 16>{});
+      with_steps(cell, std::integral_constant<int, 16>{});
   };
   problem.cell == GatedCell::kGru ? with_cell(Gru{}) : with_cell(Lstm{});
 }
@@ -408,19 +436,19 @@ Support supports_gated_rnn(int width) {
 
 void gated_rnn_forward(const GatedRnn& problem, const bf16* gates_BTX, bf16* h_BTD, const GatedRnnSaved& saved,
                        cudaStream_t stream) {
-  dispatch(problem, [&](auto cell, auto steps) {
-    using Cell = decltype(cell);
-    start<Cell, steps()>(forward_kernel<Cell, steps()>, Sizes<Cell, steps()>::bytes(1), problem, stream,
-                         "gated cells, forward", gates_BTX, h_BTD, saved);
+  dispatch(problem, [&](auto cell, auto steps, auto rows) {
+    using Size = Sizes<decltype(cell), steps(), rows()>;
+    start<Size>(forward_kernel<decltype(cell), steps(), rows()>, Size::bytes(1), problem, stream,
+                "gated cells, forward", gates_BTX, h_BTD, saved);
   });
 }
 
 void gated_rnn_backward(const GatedRnn& problem, const GatedRnnSaved& saved, const bf16* h_gradient_BTD,
                         bf16* gates_gradient_BTX, bf16* candidate_gradient_BTD, cudaStream_t stream) {
-  dispatch(problem, [&](auto cell, auto steps) {
-    using Cell = decltype(cell);
-    start<Cell, steps()>(backward_kernel<Cell, steps()>, Sizes<Cell, steps()>::bytes(Cell::kGates), problem, stream,
-                         "gated cells, backward", saved, h_gradient_BTD, gates_gradient_BTX, candidate_gradient_BTD);
+  dispatch(problem, [&](auto cell, auto steps, auto rows) {
+    using Size = Sizes<decltype(cell), steps(), rows()>;
+    start<Size>(backward_kernel<decltype(cell), steps(), rows()>, Size::bytes(decltype(cell)::kGates), problem, stream,
+                "gated cells, backward", saved, h_gradient_BTD, gates_gradient_BTX, candidate_gradient_BTD);
   });
 }
 

@@ -384,8 +384,10 @@ TEST_CASE("the losses and every weight's gradient along 40 updates are those of 
         REQUIRE(single.size() == expected.size());
         for (const auto& [name, value] : expected) {
           CAPTURE(name);
+          // Over the whole gradient where a weight's own is nothing but rounding: a key's bias changes no attention.
+          const double least = value.dim() == 0 ? 0 : 1e-3 * expected.at("gradient_norm").item<double>();
           const auto error = [&](const std::map<std::string, torch::Tensor>& of) {
-            return ((of.at(name) - value).norm() / value.norm()).item<double>();
+            return (of.at(name) - value).norm().item<double>() / std::max(value.norm().item<double>(), least);
           };
           CHECK(error(single) <= 5e-6);  // TF32 would be 5e-4
           // bfloat16 rounds every operand of some ten products after each other by 0.0017 (RMS).

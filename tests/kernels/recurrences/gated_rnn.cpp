@@ -59,6 +59,10 @@ TEST_CASE("the kernels of GRU and LSTM equal the plain equations, forward and ba
     }
     for (const int batch : {1, 15, 16, 17, 33, 200}) cases.push_back({cell, batch, 5, 64});
     cases.push_back({cell, 3, 400, 50, 1.5, 0.5});
+    // So many rows that groups have 16 of them.
+    for (const int width : {24, 64}) cases.push_back({cell, 1500, 4, width});
+    for (const int width : {100, 256})
+      if (supports_gated_rnn(width)) cases.push_back({cell, 700, 4, width});
   }
   check_each(cases, [](const GatedRnnCase& c) { check_gated_rnn(c, kBound, run_on_gpu); });
 }
