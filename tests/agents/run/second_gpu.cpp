@@ -17,7 +17,7 @@ using namespace engram;
 
 namespace {
 
-Config config_of(const char* backbone, const char* precision) {
+Config config_of(const std::string& backbone, const std::string& precision) {
   return Config::from_settings({{"task.name", "visual_match"},
                                 {"task.explore_steps", "2"},
                                 {"task.distractor_steps", "20"},
@@ -35,6 +35,8 @@ Config config_of(const char* backbone, const char* precision) {
                                 {"evaluation.final_episodes", "4"},
                                 {"checkpoint.every_minutes", "0"}});
 }
+
+constexpr std::size_t kPageTables = 512 << 10;
 
 struct LastWeights : TrainObserver {
   TensorMap weights;
@@ -73,8 +75,8 @@ TEST_CASE("a run on the second GPU takes no memory of the first and gives the fi
   if (testing::skip_without_gpus(2)) return;
   torch::zeros({1}, torch::Device(torch::kCUDA, 0));  // what a context takes is taken before anything is compared
   // The step in one kernel, and environments on the host; images, and each precision's kernels.
-  for (const char* backbone : {"hqlt", "deltanet", "transformer", "lstm"})
-    for (const char* precision : {"bfloat16", "float32"}) {
+  for (const std::string backbone : {"hqlt", "deltanet", "transformer", "lstm"})
+    for (const std::string precision : {"bfloat16", "float32"}) {
       CAPTURE(backbone);
       CAPTURE(precision);
       const Config config = config_of(backbone, precision);
@@ -85,8 +87,9 @@ TEST_CASE("a run on the second GPU takes no memory of the first and gives the fi
       check_cuda(cudaGetDevice(&current), "cudaGetDevice");
       CHECK(current == 1);
       CHECK(torch_bytes(0) == before);
-      // Nor by other means; other programs may have ended meanwhile.
-      CHECK(free_bytes(0) >= free_before);
+      // Nor by other means; other programs may have ended meanwhile. Pinned memory of the host is mapped in the
+      // contexts of all GPUs, whose page tables are on them: far less than the 2 MiB that LibTorch takes at once.
+      CHECK(free_bytes(0) + kPageTables >= free_before);
 
       const LastWeights first = train_on("cuda:0", config);
       CHECK(second.status.updates == first.status.updates);
