@@ -7,7 +7,9 @@
 
 #include "memory/core/backbone_options.h"
 #include "memory/core/sequence_model.h"
+#include "memory/ops/cpu_gated_rnn.h"
 #include "memory/ops/gated_rnn_cuda.h"
+#include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"
 
 namespace engram {
@@ -140,6 +142,7 @@ class Recurrent final : public SequenceModel {
 
   // On a GPU rows are not packed, because that would wait for it: no valid output reads what comes after it.
   Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
+    if (gates > 1 && cpu::takes(input_BTD)) return run_layers(cpu::gated_rnn, input_BTD, lengths_B);
     if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B);
     let_cudnn_round();
     // LibTorch would cast for cuDNN to float16, whatever type is asked for.
@@ -148,12 +151,7 @@ class Recurrent final : public SequenceModel {
   }
 
   Tensor run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) override {
-    Tensor x_BTD = input_BTD;
-    for (std::int64_t layer = 0; layer < layers_; ++layer) {
-      const Layer own = layer_weights(layer);
-      x_BTD = cuda::gated_rnn({own.input_weight, own.memory_weight, own.input_bias, own.memory_bias}, x_BTD, lengths_B);
-    }
-    return x_BTD;
+    return run_layers(cuda::gated_rnn, input_BTD, lengths_B);
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
@@ -190,6 +188,17 @@ class Recurrent final : public SequenceModel {
   // backward pass goes that follows.
   void let_cudnn_round() const {
     if (cell_->parameters().front().is_cuda()) at::globalContext().setAllowTF32CuDNN(products_are_cast());
+  }
+
+  // By kernels or loops for GRU and LSTM, a layer after the other.
+  template <class GatedRnn>
+  Tensor run_layers(const GatedRnn& gated_rnn, const Tensor& input_BTD, const Tensor& lengths_B) const {
+    Tensor x_BTD = input_BTD;
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+      const Layer own = layer_weights(layer);
+      x_BTD = gated_rnn({own.input_weight, own.memory_weight, own.input_bias, own.memory_bias}, x_BTD, lengths_B);
+    }
+    return x_BTD;
   }
 
   // In a scope of nn/device/autocast.h, where the products of a step are taken one by one, and the memory keeps its

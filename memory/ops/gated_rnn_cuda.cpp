@@ -124,21 +124,12 @@ Support supports_gated_rnn(std::int64_t width, torch::ScalarType dtype, torch::D
 }
 
 Tensor gated_rnn(const GatedRnnWeights& weights, const Tensor& input_BTD, const Tensor& lengths_B) {
-  const std::int64_t width = weights.recurrent_XD.size(1);
-  const Support support = supports_gated_rnn(width, input_BTD.scalar_type(), input_BTD.device());
+  const Support support = supports_gated_rnn(weights.width(), input_BTD.scalar_type(), input_BTD.device());
   TORCH_CHECK(support, "gated cells: ", support.reason());
   TORCH_CHECK(input_BTD.numel() > 0 && input_BTD.size(0) <= std::numeric_limits<int>::max() &&
                   input_BTD.size(1) <= std::numeric_limits<int>::max(),
               "gated cells: an input ", input_BTD.sizes());
-  const bool gru = weights.recurrent_XD.size(0) == 3 * width;
-  // What the cell adds to the gates anyway joins the input's bias. The GRU's reset gate acts on its candidate's own.
-  Tensor bias_X = weights.input_bias_X + weights.recurrent_bias_X;
-  Tensor candidate_bias_D = weights.recurrent_bias_X.narrow(0, 0, 0);  // an undefined one has no gradient to leave out
-  if (gru) {
-    candidate_bias_D = weights.recurrent_bias_X.narrow(0, 2 * width, width);
-    bias_X =
-        weights.input_bias_X + torch::constant_pad_nd(weights.recurrent_bias_X.narrow(0, 0, 2 * width), {0, width});
-  }
+  const auto [bias_X, candidate_bias_D] = weights.biases();
   std::vector<std::int64_t> shape = input_BTD.sizes().vec();
   shape.back() = weights.input_XD.size(0);
   const Tensor gates_BTX =

@@ -7,17 +7,12 @@
 #include <cstdint>
 
 #include "base/support.h"
+#include "memory/ops/gated_rnn.h"
 
 namespace engram::cuda {
 
 // Whether the kernels take a cell of so many channels, with products in `dtype` on `device`, the current one.
 Support supports_gated_rnn(std::int64_t width, torch::ScalarType dtype, torch::Device device);
-
-// A layer's weights, as LibTorch's modules have them: [X, D], [X, D], [X] and [X], X = 3 D (GRU) or 4 D (LSTM),
-// float32.
-struct GatedRnnWeights {
-  torch::Tensor input_XD, recurrent_XD, input_bias_X, recurrent_bias_X;
-};
 
 // h [B, T, D] of one layer, bfloat16 as its input [B, T, D]; zero behind each row's lengths_B (int64). What follows the
 // lengths in the input must be finite. Differentiable once. The cell is the GRU or the LSTM by the weights' shape.

@@ -1,0 +1,214 @@
+#include "memory/ops/cpu_gated_rnn.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/recurrences/gated_rnn/cell.h"
+#include "nn/cpu/kernels.h"
+#include "nn/cpu/layers.h"
+#include "nn/cpu/rows.h"
+
+namespace engram::cpu {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr std::int64_t kGroup = 32;  // rows that go through their steps together
+
+// Where a problem's numbers stand; a layer's channels follow each other.
+struct Shape {
+  std::int64_t batch, steps, width, gates;
+
+  std::int64_t row(std::int64_t b, std::int64_t t, std::int64_t columns) const { return (b * steps + t) * columns; }
+};
+
+struct Saved {
+  float *h_BTD, *gates_BTYD, *cells_BTD;  // Y = kSaved
+};
+
+// work(first row, rows, steps of the longest)
+template <class Work>
+void in_groups(const Shape& shape, const std::int64_t* length_B, const Work& work) {
+  at::parallel_for(0, (shape.batch + kGroup - 1) / kGroup, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t group = begin; group < end; ++group) {
+      const std::int64_t first = group * kGroup, rows = std::min(kGroup, shape.batch - first);
+      work(first, rows, *std::max_element(length_B + first, length_B + first + rows));
+    }
+  });
+}
+
+template <class Cell>
+void forward_group(const Shape& shape, const float* gates_BTX, const float* recurrent_XD, const float* candidate_bias_D,
+                   const std::int64_t* length_B, const Saved& out, std::int64_t first, std::int64_t rows,
+                   std::int64_t steps) {
+  constexpr int kGates = Cell::kGates;
+  const std::int64_t width = shape.width, columns = kGates * width;
+  std::vector<float> hidden(static_cast<std::size_t>(rows * width)), cell(hidden),
+      sums(static_cast<std::size_t>(rows * columns));
+  float* const scratch = scratch_of(product_scratch(columns)).data();
+  for (std::int64_t t = 0; t < steps; ++t) {
+    if (t > 0)
+      kernels().product({.rows = rows,
+                         .columns = columns,
+                         .inner = width,
+                         .a = hidden.data(),
+                         .a_row = width,
+                         .a_inner = 1,
+                         .b = recurrent_XD,
+                         .b_inner = 1,
+                         .b_column = width,
+                         .c = sums.data(),
+                         .c_row = columns},
+                        scratch);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      if (t >= length_B[first + r]) continue;
+      const float* const input = gates_BTX + shape.row(first + r, t, columns);
+      const float* const sum = sums.data() + r * columns;
+      float* const h = out.h_BTD + shape.row(first + r, t, width);
+      float* const kept = out.gates_BTYD + shape.row(first + r, t, gated_rnn::kSaved * width);
+      for (std::int64_t k = 0; k < width; ++k) {
+        float a[kGates], u[kGates], saved[gated_rnn::kSaved];
+        for (int gate = 0; gate < kGates; ++gate) a[gate] = input[gate * width + k], u[gate] = sum[gate * width + k];
+        if (!Cell::kHasCell) u[2] += candidate_bias_D[k];
+        float& own = hidden[static_cast<std::size_t>(r * width + k)];
+        float& c = cell[static_cast<std::size_t>(r * width + k)];
+        h[k] = own = Cell::next(a, u, own, c, saved);
+        for (int i = 0; i < gated_rnn::kSaved; ++i) kept[i * width + k] = saved[i];
+        if (Cell::kHasCell) out.cells_BTD[shape.row(first + r, t, width) + k] = c;
+      }
+    }
+  }
+}
+
+struct Gradients {
+  float *gates_BTX, *recurrent_BTX;  // of a_t and of u_t; one memory for the LSTM, which has them alike
+};
+
+template <class Cell>
+void backward_group(const Shape& shape, const float* recurrent_XD, const std::int64_t* length_B, const Saved& saved,
+                    const float* d_h_BTD, const Gradients& out, std::int64_t first, std::int64_t rows,
+                    std::int64_t steps) {
+  constexpr int kGates = Cell::kGates;
+  const std::int64_t width = shape.width, columns = kGates * width;
+  std::vector<float> d_hidden(static_cast<std::size_t>(rows * width)), d_cell(d_hidden), d_sums;
+  d_sums.resize(static_cast<std::size_t>(rows * columns));
+  float* const scratch = scratch_of(product_scratch(width)).data();
+  for (std::int64_t t = steps - 1; t >= 0; --t) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      float* const d_sum = d_sums.data() + r * columns;
+      float* const d = d_hidden.data() + r * width;
+      if (t >= length_B[first + r]) continue;  // all of it is zero still
+      const std::int64_t at = shape.row(first + r, t, width);
+      const float* const kept = saved.gates_BTYD + shape.row(first + r, t, gated_rnn::kSaved * width);
+      float* const d_gates = out.gates_BTX + shape.row(first + r, t, columns);
+      float* const d_recurrent = out.recurrent_BTX + shape.row(first + r, t, columns);
+      for (std::int64_t k = 0; k < width; ++k) {
+        float numbers[gated_rnn::kSaved];
+        for (int i = 0; i < gated_rnn::kSaved; ++i) numbers[i] = kept[i * width + k];
+        const float before = t > 0 ? saved.h_BTD[at - width + k] : 0;
+        const float cell_before = Cell::kHasCell && t > 0 ? saved.cells_BTD[at - width + k] : 0;
+        const float cell = Cell::kHasCell ? saved.cells_BTD[at + k] : 0;
+        const auto gradient = Cell::back(numbers, before, cell_before, cell, d[k] + d_h_BTD[at + k],
+                                         d_cell[static_cast<std::size_t>(r * width + k)]);
+        for (int gate = 0; gate < kGates; ++gate) {
+          d_gates[gate * width + k] = gradient.d_input[gate];
+          d_recurrent[gate * width + k] = d_sum[gate * width + k] = gradient.d_recurrent[gate];
+        }
+        d[k] = gradient.d_hidden;
+      }
+    }
+    if (t > 0)
+      kernels().product({.rows = rows,
+                         .columns = width,
+                         .inner = columns,
+                         .a = d_sums.data(),
+                         .a_row = columns,
+                         .a_inner = 1,
+                         .b = recurrent_XD,
+                         .b_inner = width,
+                         .b_column = 1,
+                         .c = d_hidden.data(),
+                         .c_row = width,
+                         .accumulate = true},
+                        scratch);
+  }
+}
+
+// Calls work(Cell{}).
+template <class Work>
+void of_cell(bool gru, const Work& work) {
+  gru ? work(gated_rnn::Gru{}) : work(gated_rnn::Lstm{});
+}
+
+class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& gates_given, const Tensor& recurrent_given,
+                        const Tensor& candidate_bias_given, const Tensor& lengths_B) {
+    const Tensor gates_BTX = gates_given.contiguous(), recurrent_XD = recurrent_given.contiguous(),
+                 candidate_bias_D = candidate_bias_given.contiguous(), length_B = lengths_B.contiguous();
+    const bool gru = candidate_bias_D.numel() > 0;
+    const Shape shape{gates_BTX.size(0), gates_BTX.size(1), recurrent_XD.size(1), gru ? 3 : 4};
+    const Tensor h_BTD = torch::zeros({shape.batch, shape.steps, shape.width}, torch::kFloat32);
+    const Tensor saved_BTYD = torch::empty({shape.batch, shape.steps, gated_rnn::kSaved, shape.width}, torch::kFloat32);
+    const Tensor cells_BTD = gru ? torch::empty({0}, torch::kFloat32) : torch::empty_like(h_BTD);
+    const Saved out{h_BTD.data_ptr<float>(), saved_BTYD.data_ptr<float>(), cells_BTD.data_ptr<float>()};
+    const std::int64_t* const lengths = length_B.const_data_ptr<std::int64_t>();
+    of_cell(gru, [&](auto cell) {
+      in_groups(shape, lengths, [&](std::int64_t first, std::int64_t rows, std::int64_t steps) {
+        forward_group<decltype(cell)>(shape, gates_BTX.const_data_ptr<float>(), recurrent_XD.const_data_ptr<float>(),
+                                      candidate_bias_D.const_data_ptr<float>(), lengths, out, first, rows, steps);
+      });
+    });
+    context->save_for_backward({recurrent_XD, length_B, h_BTD, saved_BTYD, cells_BTD});
+    context->saved_data["gru"] = gru;
+    return h_BTD;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
+    TORCH_CHECK(!torch::GradMode::is_enabled(), "gated cells on a CPU have no second derivative");
+    const variable_list kept = context->get_saved_variables();
+    const Tensor &recurrent_XD = kept[0], &length_B = kept[1], &h_BTD = kept[2], d_h_BTD = gradient[0].contiguous();
+    const bool gru = context->saved_data["gru"].toBool();
+    const Shape shape{h_BTD.size(0), h_BTD.size(1), h_BTD.size(2), gru ? 3 : 4};
+    const std::int64_t columns = shape.gates * shape.width;
+    // Zero behind the lengths.
+    const Tensor d_gates_BTX = torch::zeros({shape.batch, shape.steps, columns}, torch::kFloat32);
+    const Tensor d_recurrent_BTX = gru ? torch::zeros_like(d_gates_BTX) : d_gates_BTX;
+    const Saved saved{h_BTD.data_ptr<float>(), kept[3].data_ptr<float>(), kept[4].data_ptr<float>()};
+    const Gradients out{d_gates_BTX.data_ptr<float>(), d_recurrent_BTX.data_ptr<float>()};
+    const std::int64_t* const lengths = length_B.const_data_ptr<std::int64_t>();
+    of_cell(gru, [&](auto cell) {
+      in_groups(shape, lengths, [&](std::int64_t first, std::int64_t rows, std::int64_t steps) {
+        backward_group<decltype(cell)>(shape, recurrent_XD.const_data_ptr<float>(), lengths, saved,
+                                       d_h_BTD.const_data_ptr<float>(), out, first, rows, steps);
+      });
+    });
+    // U's gradient: the sum over all rows and steps of d_u_t times h_{t-1}.
+    const Tensor h_before_SD = torch::constant_pad_nd(h_BTD.narrow(1, 0, shape.steps - 1), {0, 0, 1, 0}).flatten(0, 1);
+    Sums sums({recurrent_XD.sizes()});
+    in_parts(shape.batch * shape.steps, sums, std::max(product_scratch(shape.width), product_scratch(columns)),
+             [&](std::int64_t first, std::int64_t rows, float* const* sum, float* scratch) {
+               add_weight_gradient({rows, columns, shape.width}, out.recurrent_BTX + first * columns,
+                                   h_before_SD.data_ptr<float>() + first * shape.width, sum[0], scratch);
+             });
+    const Tensor d_bias_D =
+        gru ? d_recurrent_BTX.flatten(0, 1).narrow(1, 2 * shape.width, shape.width).sum(0) : Tensor();
+    return {d_gates_BTX, sums.total()[0], d_bias_D, Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor gated_rnn(const GatedRnnWeights& weights, const Tensor& input_BTD, const Tensor& lengths_B) {
+  const auto [bias_X, candidate_bias_D] = weights.biases();
+  const Tensor gates_BTX = linear(input_BTD, weights.input_XD, bias_X);
+  return GatedRnnFunction::apply(gates_BTX, weights.recurrent_XD, candidate_bias_D, lengths_B);
+}
+
+}  // namespace engram::cpu

@@ -1,0 +1,62 @@
+// GRU and LSTM by the loops for a CPU, against LibTorch's modules.
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/memory/support.h"
+
+using namespace engram;
+using torch::Tensor;
+
+namespace {
+
+struct Learned {
+  Tensor output_BTD;
+  std::vector<Tensor> gradients;  // of the input, then of the weights
+};
+
+// Of a loss that reads the rows' own steps alone.
+Learned learn(SequenceModel& model, const Tensor& given_BTD, const Tensor& lengths_B) {
+  const Tensor input_BTD = given_BTD.clone().requires_grad_();
+  const Tensor output_BTD = model.forward_fresh(input_BTD, lengths_B);
+  const Tensor valid_BT1 = (torch::arange(given_BTD.size(1)) < lengths_B.unsqueeze(1)).unsqueeze(2);
+  const Tensor weight_BTD = torch::linspace(-7, 7, output_BTD.numel(), given_BTD.options()).view_as(output_BTD).sin();
+  std::vector<Tensor> inputs = model.parameters();
+  inputs.insert(inputs.begin(), input_BTD);
+  const Tensor kept_BTD = torch::where(valid_BT1, output_BTD, 0);
+  return {kept_BTD.detach(), torch::autograd::grad({(kept_BTD * weight_BTD).sum()}, inputs)};
+}
+
+}  // namespace
+
+TEST_CASE("GRU and LSTM learn on a CPU as LibTorch's modules do, from rows of all lengths") {
+  torch::manual_seed(3);
+  for (const std::string name : {"gru", "lstm"})
+    for (const std::string width : {"1", "7", "32", "50"})
+      for (const std::int64_t batch : {1, 31, 70}) {
+        CAPTURE(name);
+        CAPTURE(width);
+        CAPTURE(batch);
+        auto model = make_model({name, {{"width", width}, {"layers", "2"}}}, 40, torch::kFloat32);
+        const std::int64_t steps = batch == 1 ? 1 : 13;
+        Tensor lengths_B = torch::randint(0, steps + 1, {batch}, torch::kInt64);
+        lengths_B[0] = steps;
+        const Tensor input_BTD = torch::randn({batch, steps, model->width()});
+        const Learned actual = learn(*model, input_BTD, lengths_B);
+        model->to(torch::kFloat64);  // of which LibTorch takes care
+        const Learned expected = learn(*model, input_BTD.to(torch::kFloat64), lengths_B);
+        const auto error = [](const Tensor& x, const Tensor& of) { return relative_error(x.to(torch::kFloat64), of); };
+        CHECK(error(actual.output_BTD, expected.output_BTD) <= 2e-6);
+        REQUIRE(actual.gradients.size() == expected.gradients.size());
+        for (std::size_t i = 0; i < actual.gradients.size(); ++i) {
+          CAPTURE(i);
+          if (steps == 1 && expected.gradients[i].norm().item<double>() == 0)
+            CHECK(actual.gradients[i].norm().item<double>() == 0);  // of U: nothing is before the first step
+          else
+            CHECK(error(actual.gradients[i], expected.gradients[i]) <= 1e-5);
+        }
+      }
+}
