@@ -36,7 +36,8 @@ std::string one_kernel_limits() {
   return "hqlt and deltanet with memory.width up to " + std::to_string(kAgentStepMaxWidth) +
          ", memory.width / memory.heads up to " + std::to_string(kAgentStepMaxHeadWidth) + " (even, for rope), up to " +
          std::to_string(kAgentStepMaxLayers) + " layers and " + std::to_string(kAgentStepMaxActions) +
-         " actions, that see no previous actions or rewards and fit shared memory";
+         " actions, that see no previous actions or rewards and fit shared memory; wider than " +
+         std::to_string(kNarrow) + " in up to " + std::to_string(kFew) + " environments";
 }
 
 std::unique_ptr<Policy> make_one_kernel_policy(const Config& config, std::shared_ptr<AgentNetwork> network,

@@ -37,6 +37,14 @@ double mean_of(std::span<const double> values) {
   return static_cast<double>(sum / static_cast<long double>(values.size()));
 }
 
+double sample_deviation(std::span<const double> values) {
+  const double mean = mean_of(values);
+  if (values.size() == 1) return 0;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / (static_cast<double>(values.size()) - 1));
+}
+
 Interval wilson_interval(std::int64_t successes, std::int64_t count) {
   if (count < 1 || successes < 0 || successes > count)
     throw std::invalid_argument(std::to_string(successes) + " successes of " + std::to_string(count) + " episodes");
@@ -68,11 +76,8 @@ Interval mean_interval(std::span<const double> values) {
   const double mean = mean_of(values);
   if (values.size() == 1)
     return {mean, -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const double deviation = std::sqrt(squares / (n - 1));
   const double half =
-      student_t_quantile(0.975, static_cast<std::int64_t>(values.size()) - 1) * deviation / std::sqrt(n);
+      student_t_quantile(0.975, static_cast<std::int64_t>(values.size()) - 1) * sample_deviation(values) / std::sqrt(n);
   return {mean, mean - half, mean + half};
 }
 

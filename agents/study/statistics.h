@@ -21,6 +21,9 @@ struct MeasuredEpisodes {
 // value, and that of ones and zeros the count divided by the number. Throws std::invalid_argument for no value.
 double mean_of(std::span<const double> values);
 
+// The sample's standard deviation; 0 of a single value. Throws std::invalid_argument for no value.
+double sample_deviation(std::span<const double> values);
+
 // Success rate with Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001), which stays inside [0, 1] and
 // is not empty at 0 or `count` successes. Throws std::invalid_argument unless 0 <= successes <= count and count >= 1.
 Interval wilson_interval(std::int64_t successes, std::int64_t count);

@@ -26,10 +26,10 @@ namespace {
 
 constexpr const char* kTrainHelp =
     R"(Recurrent PPO on repeat_previous_easy, from the first step to the last: acting, rules, recording, advantages and
-updates, without evaluations; one layer, heads of 32 channels where the width is a multiple. Environment steps a second, median over iterations, when those in which graphs are
-recorded are over; and how the time is divided. Before that the first update of a learner must find that it learns what
-it has acted by: the divergence of the policy that it learns from the one that has acted, which nothing has changed yet,
-is at most 1e-9 in float32 and 1e-3 in bfloat16.
+updates, without evaluations; one layer, heads of 32 channels where the width is a multiple. Environment steps a
+second, median over iterations, when those in which graphs are recorded are over; and how the time is divided. Before
+that the first update of a learner must find that it learns what it has acted by: the divergence of the policy that it
+learns from the one that has acted, which nothing has changed yet, is at most 1e-9 in float32 and 1e-3 in bfloat16.
 )";
 
 constexpr int kHeadWidth = 32;  // channels of a head, of memories that have heads

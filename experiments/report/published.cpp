@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "agents/study/statistics.h"
 #include "base/error.h"
 #include "base/formatted.h"
 #include "envs/registry.h"
@@ -26,21 +27,6 @@ double published_number(const std::vector<std::string>& fields, std::size_t colu
   if (!parse_whole(fields[column], value) || !std::isfinite(value))
     throw UserError(where + " has '" + fields[column] + "' for a number");
   return value;
-}
-
-double mean_of_figures(const std::vector<double>& figures) {
-  double sum = 0;
-  for (const double figure : figures) sum += figure;
-  return sum / static_cast<double>(figures.size());
-}
-
-// The sample's; 0 of one.
-double deviation_of_figures(const std::vector<double>& figures) {
-  if (figures.size() < 2) return 0;
-  const double mean = mean_of_figures(figures);
-  double sum = 0;
-  for (const double figure : figures) sum += (figure - mean) * (figure - mean);
-  return std::sqrt(sum / static_cast<double>(figures.size() - 1));
 }
 
 const PublishedScore* published_of(const Config& config) {
@@ -99,8 +85,7 @@ std::vector<BesidePublished> beside_published(const Results& results) {
       const std::vector<double> mmer =
           figures_of(results, task, backbone, [](const RunResult& run) { return run.scores->mmer; });
       if (!mmer.empty())
-        cells.push_back(
-            {task, backbone, static_cast<int>(mmer.size()), mean_of_figures(mmer), deviation_of_figures(mmer), *score});
+        cells.push_back({task, backbone, static_cast<int>(mmer.size()), mean_of(mmer), sample_deviation(mmer), *score});
     }
   return cells;
 }
@@ -142,10 +127,8 @@ TextTable published_table(const Results& results, const std::vector<BesidePublis
       best.push_back(cell->published.best);
     }
     table.rows.push_back({"mean of these " + std::to_string(own.size()), results.experiment.backbones[backbone].label,
-                          std::to_string(runs), formatted("%.3f", mean_of_figures(ours)),
-                          formatted("%.3f", mean_of_figures(theirs)),
-                          difference_text(mean_of_figures(ours) - mean_of_figures(theirs), false),
-                          formatted("%.3f", mean_of_figures(best))});
+                          std::to_string(runs), formatted("%.3f", mean_of(ours)), formatted("%.3f", mean_of(theirs)),
+                          difference_text(mean_of(ours) - mean_of(theirs), false), formatted("%.3f", mean_of(best))});
   }
   return table;
 }

@@ -54,18 +54,8 @@ void forward_group(const Shape& shape, const float* gates_BTX, const float* recu
   float* const scratch = scratch_of(product_scratch(columns)).data();
   for (std::int64_t t = 0; t < steps; ++t) {
     if (t > 0)
-      kernels().product({.rows = rows,
-                         .columns = columns,
-                         .inner = width,
-                         .a = hidden.data(),
-                         .a_row = width,
-                         .a_inner = 1,
-                         .b = recurrent_XD,
-                         .b_inner = 1,
-                         .b_column = width,
-                         .c = sums.data(),
-                         .c_row = columns},
-                        scratch);
+      layer({rows, columns, width}, hidden.data(), recurrent_XD, /*bias=*/nullptr, sums.data(), /*relu=*/false,
+            scratch);
     for (std::int64_t r = 0; r < rows; ++r) {
       if (t >= length_B[first + r]) continue;
       const float* const input = gates_BTX + shape.row(first + r, t, columns);
@@ -124,19 +114,8 @@ void backward_group(const Shape& shape, const float* recurrent_XD, const std::in
       }
     }
     if (t > 0)
-      kernels().product({.rows = rows,
-                         .columns = width,
-                         .inner = columns,
-                         .a = d_sums.data(),
-                         .a_row = columns,
-                         .a_inner = 1,
-                         .b = recurrent_XD,
-                         .b_inner = width,
-                         .b_column = 1,
-                         .c = d_hidden.data(),
-                         .c_row = width,
-                         .accumulate = true},
-                        scratch);
+      layer_input_gradient({rows, columns, width}, d_sums.data(), recurrent_XD, d_hidden.data(), /*adds=*/true,
+                           /*positive=*/nullptr, scratch);
   }
 }
 

@@ -18,8 +18,9 @@ class HeadImpl : public torch::nn::Module {
   // a weight [out, in] for the fan-in), bias 0.1. Last layer: weights and bias U(+-last_layer_bound).
   HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t outputs, double last_layer_bound);
 
-  // The last layer computes in the parameters' type whatever the products before it are in (autocast.h): its outputs
-  // are values and logits, of which bfloat16 would leave 8 bits.
+  // By LibTorch's operations. The last layer computes in the parameters' type whatever the products before it are in
+  // (autocast.h): its outputs are values and logits, of which bfloat16 would leave 8 bits. The fused layers round its
+  // operands and keep its sums in float32.
   torch::Tensor forward(const torch::Tensor& hidden);
 
   struct Layers {
@@ -43,8 +44,8 @@ struct HeadGroup {
   struct Outputs {
     std::vector<torch::Tensor> learning, targets;
   };
-  // features [..., D] -> for each head [..., A]; where heads are computed together float32 [..., A or more], zeros after
-  // the A numbers. The targets' have no gradient. On a GPU products are in `dtype`.
+  // features [..., D] -> for each head [..., A]; where heads are computed together float32 [..., A or more], zeros
+  // after the A numbers. The targets' have no gradient. On a GPU products are in `dtype`.
   Outputs outputs(const torch::Tensor& features, torch::ScalarType dtype) const;
 };
 
