@@ -25,6 +25,7 @@ ALLOWED = {
     "experiments": {"agents", "memory", "nn", "storage", "envs", "base"},
     "video": {"envs", "base"},
     "apps": {"experiments", "agents", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/common/cuda_support.h", "base"},
+    "python": {"experiments", "agents", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/common/cuda_support.h", "base"},
 }
 # Held to all but the directions.
 OTHER_FOLDERS = ("examples", "tests")

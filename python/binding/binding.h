@@ -1,0 +1,11 @@
+// The parts of the extension engram._native; module.cpp puts them together. Tensors pass as what they are: LibTorch
+// here is the library inside the torch package. Errors of users are Python's ValueError, with the program's one line.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace engram::python {
+
+void bind_environments(pybind11::module_& module);
+
+}  // namespace engram::python

@@ -1,0 +1,19 @@
+#include <exception>
+
+#include "base/error.h"
+#include "python/binding/binding.h"
+
+PYBIND11_MODULE(_native, module) {
+  namespace py = pybind11;
+  module.doc() = "engram's library, as the package engram uses it";
+  py::register_exception_translator([](std::exception_ptr error) {
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const engram::UserError& bad_input) {
+      py::set_error(PyExc_ValueError, bad_input.what());
+    } catch (const engram::FileError& failure) {
+      py::set_error(PyExc_OSError, failure.what());
+    }
+  });
+  engram::python::bind_environments(module);
+}
