@@ -3,7 +3,9 @@
 import torch  # noqa: F401  LibTorch's libraries, which the extension is linked to
 
 from engram import _native
+from engram.agent_module import AgentModule
+from engram.backbone import Backbone, backbone_names, backbone_options
 
-__all__ = ["task_names"]
+__all__ = ["AgentModule", "Backbone", "backbone_names", "backbone_options", "task_names"]
 
 task_names = _native.task_names
