@@ -3,7 +3,10 @@
 import torch  # noqa: F401  LibTorch's libraries, which the extension is linked to
 
 from engram import _native
+from engram.registration import register_environments
+from engram.vector import make_vec
 
-__all__ = ["task_names"]
+__all__ = ["make_vec", "task_names"]
 
 task_names = _native.task_names
+register_environments()
