@@ -6,6 +6,8 @@
 
 namespace engram::python {
 
+void bind_agents(pybind11::module_& module);
 void bind_environments(pybind11::module_& module);
+void bind_films(pybind11::module_& module);
 
 }  // namespace engram::python

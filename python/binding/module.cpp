@@ -15,5 +15,7 @@ PYBIND11_MODULE(_native, module) {
       py::set_error(PyExc_OSError, failure.what());
     }
   });
+  engram::python::bind_agents(module);
   engram::python::bind_environments(module);
+  engram::python::bind_films(module);
 }
