@@ -5,7 +5,7 @@ set(package lib/cmake/engram)
 
 set(installed ${folders} apps)
 if(ENGRAM_VIDEO_ENABLED)
-  list(APPEND installed video)
+  list(APPEND installed video films)
   set_target_properties(engram_pictures PROPERTIES EXPORT_NAME pictures)
   install(TARGETS engram_pictures EXPORT engram)
 endif()

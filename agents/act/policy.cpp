@@ -26,6 +26,18 @@ Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, i
   draw_from(0);
 }
 
+Policy::Policy(const Policy& other)
+    : network_(other.network_),
+      device_(other.device_),
+      dtype_(other.dtype_),
+      seed_(other.seed_),
+      span_(other.span_),
+      first_row_(other.first_row_),
+      memory_(other.memory_.clone()),
+      stream_N_(other.stream_N_.clone()),
+      probabilities_NA_(other.probabilities_NA_.clone()),
+      diverged_(other.diverged_.clone()) {}
+
 // In place: a captured step reads the streams where they are.
 void Policy::draw_from(std::uint32_t stream) {
   const torch::Tensor bytes = torch::empty({stream_N_.numel()}, torch::kUInt8);
@@ -56,7 +68,7 @@ NetworkPolicy::NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::Scala
                              std::uint64_t seed, MemorySpan span, torch::Device rows_device, std::uint32_t first_row)
     : Policy(std::move(network), dtype, num_envs, seed, span, rows_device, first_row),
       rule_(network_->make_action_rule(device_)) {
-  if (device_.is_cuda()) prepared_ = std::make_unique<cuda::PreparedWeights>(network_->parameters());
+  if (device_.is_cuda()) prepared_ = std::make_shared<cuda::PreparedWeights>(network_->parameters());
 }
 
 void NetworkPolicy::refresh_weights() {
@@ -112,12 +124,12 @@ void NetworkPolicy::choose(const ActingRows& rows, const torch::Tensor& logits_N
   rows.fresh_N.zero_();
 }
 
-NetworkPolicy::Step NetworkPolicy::last_step() {
+NetworkPolicy::Step NetworkPolicy::last_step(torch::Device device) const {
   const torch::NoGradGuard no_grad;
   const ComputeIn scope = compute_in();
-  const auto on_host = torch::TensorOptions(torch::kCPU).dtype(torch::kFloat32);
-  return {features_ND_.to(on_host), probabilities_NA_.to(on_host).clone(),
-          rule_->values(*network_, features_ND_).to(on_host)};
+  const auto there = torch::TensorOptions(device).dtype(torch::kFloat32);
+  return {features_ND_.to(there), probabilities_NA_.to(there).clone(),
+          rule_->values(*network_, features_ND_).to(there)};
 }
 
 }  // namespace engram

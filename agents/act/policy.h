@@ -64,6 +64,8 @@ class Policy {
   // dtype: of LibTorch's products on a GPU. rows_device: where the rows are; the memory is where the network is.
   Policy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs, std::uint64_t seed,
          MemorySpan span, torch::Device rows_device, std::uint32_t first_row = 0);
+  // Stands where `other` stands, and goes on from there on its own.
+  Policy(const Policy& other);
 
   Rng* stream_N() { return reinterpret_cast<Rng*>(stream_N_.data_ptr<std::uint8_t>()); }
 
@@ -81,7 +83,7 @@ class Policy {
 
 class NetworkPolicy final : public Policy {
  public:
-  // What the network computed for the last act(); on the CPU, float32.
+  // What the network computed for the last act(); float32.
   struct Step {
     torch::Tensor features_ND;       // backbone output h_t
     torch::Tensor probabilities_NA;  // that actions are sampled by
@@ -91,14 +93,16 @@ class NetworkPolicy final : public Policy {
   // The rows are on `rows_device`, the CPU or the network's own.
   NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs, std::uint64_t seed,
                 MemorySpan span, torch::Device rows_device, std::uint32_t first_row = 0);
+  // A policy of the same network that stands where `other` stands, and goes on from there on its own.
+  NetworkPolicy(const NetworkPolicy& other) = default;
 
   void act(const ActingRows& rows, ActionChoice choice) override { take_step(rows, choice, nullptr); }
   void refresh_weights() override;
   void explore(std::int64_t environment_steps) override { rule_->explore(environment_steps); }
   // The same, and `view` gets what the backbone, which must show its memory, read from it.
   void act_and_view(const ActingRows& rows, ActionChoice choice, MemoryView& view) { take_step(rows, choice, &view); }
-  // Waits for the device.
-  Step last_step();
+  // On `device`; one that is not the network's waits for it.
+  Step last_step(torch::Device device = torch::kCPU) const;
   // ActionRule::values_are_of_actions(), of value_NK.
   bool values_are_of_actions() const { return rule_->values_are_of_actions(); }
 
@@ -109,7 +113,7 @@ class NetworkPolicy final : public Policy {
   void choose(const ActingRows& rows, const torch::Tensor& logits_NA, ActionChoice choice);
 
   const std::shared_ptr<ActionRule> rule_;
-  std::unique_ptr<cuda::PreparedWeights> prepared_;  // on a GPU
+  std::shared_ptr<cuda::PreparedWeights> prepared_;  // on a GPU
   torch::Tensor features_ND_;
 };
 

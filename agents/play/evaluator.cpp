@@ -17,6 +17,9 @@ bool decided_by(VecEnv& environments, int row, std::uint32_t number, const std::
   return *environments.decided(row);
 }
 
+// How many of an evaluation's episodes environment `row` of `size` plays.
+int episodes_of(int row, int size, int episodes) { return episodes / size + (row < episodes % size ? 1 : 0); }
+
 }  // namespace
 
 ModeOfPlay::ModeOfPlay(Rollout& rollout, std::uint32_t first_episode)
@@ -77,9 +80,8 @@ void play_episodes(Rollout& rollout, int episodes, ActionChoice choice, std::uin
   rollout.restart(first_episode);
   rollout.draw_from(evaluation_actions(first_episode));
 
-  std::vector<int> quota_N(static_cast<std::size_t>(size));
-  for (int row = 0; row < size; ++row)
-    quota_N[static_cast<std::size_t>(row)] = episodes / size + (row < episodes % size ? 1 : 0);
+  std::vector<int> quota_N;
+  for (int row = 0; row < size; ++row) quota_N.push_back(episodes_of(row, size, episodes));
   int missing = episodes;
   while (missing > 0 && !interrupted()) {
     std::vector<RecordedEpisode> taken;
@@ -115,6 +117,23 @@ std::vector<EpisodeResult> evaluate(Rollout& rollout, int episodes, ActionChoice
   std::vector<EpisodeResult> results;
   for (const auto& played : played_N) results.insert(results.end(), played.begin(), played.end());
   return results;
+}
+
+std::vector<EpisodeResult> by_number(const std::vector<EpisodeResult>& results) {
+  const auto episodes = static_cast<int>(results.size());
+  const int size = evaluation_envs(episodes);
+  std::vector<std::size_t> first_N;  // of each environment's results
+  std::size_t first = 0;
+  for (int row = 0; row < size; ++row) {
+    first_N.push_back(first);
+    first += static_cast<std::size_t>(episodes_of(row, size, episodes));
+  }
+  std::vector<EpisodeResult> ordered;
+  for (std::uint32_t index = 0; index < results.size(); ++index) {
+    const auto [environment, number] = evaluation_episode(index);
+    ordered.push_back(results[first_N[environment] + number]);
+  }
+  return ordered;
 }
 
 }  // namespace engram

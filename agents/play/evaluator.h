@@ -97,4 +97,7 @@ std::vector<EpisodeResult> evaluate(
     Rollout& rollout, int episodes, ActionChoice choice, std::uint32_t first_episode = 0,
     const std::function<bool()>& interrupted = [] { return false; }, VecEnv* decisions = nullptr);
 
+// The results of evaluate() in the order of evaluation_episode().
+std::vector<EpisodeResult> by_number(const std::vector<EpisodeResult>& results);
+
 }  // namespace engram

@@ -40,17 +40,21 @@ AgentEvaluation evaluate_agent(const TrainedAgent& agent, const EvaluationReques
   std::unique_ptr<VecEnv> again;  // in which episodes are played once more, to look at them
   if (request.decisions || request.trace)
     again = make_cpu_vec_env(config.task, seed, Purpose::kEvaluation, rollout->size(), 1);
+  const auto going_on = [&] {
+    request.between_steps();
+    return false;
+  };
   const auto play = [&](ActionChoice choice) {
-    return played(evaluate(
-        *rollout, episodes, choice, request.first_episode, [] { return false; },
-        request.decisions ? again.get() : nullptr));
+    return played(evaluate(*rollout, episodes, choice, request.first_episode, going_on,
+                           request.decisions ? again.get() : nullptr));
   };
   if (!request.trace) {
     AgentEvaluation::Played greedy = play(ActionChoice::kGreedy);
     return {std::move(greedy), play(ActionChoice::kSample)};
   }
   ShownPolicy policy(*again, agent.network, compute_dtype(config, device), seed, kTrainingActions);
-  Trace trace = record_trace(*rollout, *again, policy, episodes, ActionChoice::kGreedy, request.first_episode);
+  Trace trace = record_trace(*rollout, *again, policy, episodes, ActionChoice::kGreedy, request.first_episode,
+                             request.between_steps);
   return {played(std::move(trace.results)), play(ActionChoice::kSample), std::move(trace.tensors)};
 }
 

@@ -20,8 +20,9 @@ struct EvaluationRequest {
   int episodes = 100;  // greedy ones, and as many sampled ones
   int threads = 1;     // of the environments
   std::uint32_t first_episode = kFirstUnseenEpisode;
-  bool decisions = false;  // whether to ask of each episode if it took the task's decision
-  bool trace = false;      // of the greedy episodes
+  bool decisions = false;                       // whether to ask of each episode if it took the task's decision
+  bool trace = false;                           // of the greedy episodes
+  std::function<void()> between_steps = [] {};  // of the environments; what it throws ends the evaluation
 };
 
 struct AgentEvaluation {

@@ -36,7 +36,8 @@ using Traced = std::vector<std::vector<TracedEpisode>>;
 
 // Takes the recorded actions again, all environments in lockstep as when they were played, and keeps what is seen and
 // computed on the way. What an environment did behind its last episode nobody asks.
-void play_again(VecEnv& environments, ShownPolicy& policy, std::uint32_t first_episode, Traced& traced_N) {
+void play_again(VecEnv& environments, ShownPolicy& policy, std::uint32_t first_episode, Traced& traced_N,
+                const std::function<void()>& between_steps) {
   const auto size = static_cast<std::size_t>(environments.size());
   environments.reset_all(first_episode);
   std::vector<std::size_t> done_N(size);  // episodes
@@ -47,6 +48,7 @@ void play_again(VecEnv& environments, ShownPolicy& policy, std::uint32_t first_e
   const auto is_behind = [&](std::size_t row) { return running(row) == nullptr; };
   std::vector<std::int32_t> action_N(size);
   while (!std::ranges::all_of(std::views::iota(std::size_t{0}, size), is_behind)) {
+    between_steps();
     for (std::size_t row = 0; row < size; ++row) {
       const TracedEpisode* const episode = running(row);
       action_N[row] = episode == nullptr ? 0 : episode->action_T.at(episode->rewards.size());
@@ -118,14 +120,17 @@ TensorMap tensors_of(const Traced& traced_N, int episodes, bool values_are_of_ac
 }  // namespace
 
 Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, int episodes, ActionChoice choice,
-                   std::uint32_t first_episode) {
+                   std::uint32_t first_episode, const std::function<void()>& between_steps) {
   if (environments.size() != rollout.size() || rollout.size() != evaluation_envs(episodes))
     throw std::invalid_argument("a trace of " + std::to_string(episodes) + " episodes in " +
                                 std::to_string(rollout.size()) + " environments that are played again in " +
                                 std::to_string(environments.size()));
   Traced traced_N(static_cast<std::size_t>(rollout.size()));
-  const auto never = [] { return false; };
-  play_episodes(rollout, episodes, choice, first_episode, never, [&](const std::vector<RecordedEpisode>& taken) {
+  const auto going_on = [&] {
+    between_steps();
+    return false;
+  };
+  play_episodes(rollout, episodes, choice, first_episode, going_on, [&](const std::vector<RecordedEpisode>& taken) {
     std::vector<std::vector<std::int32_t>> actions;
     rollout.run([&] { actions = rollout.recording().actions(taken); });
     for (std::size_t i = 0; i < taken.size(); ++i) {
@@ -135,7 +140,7 @@ Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, 
   });
   {
     const ModeOfPlay mode(rollout, first_episode);  // what dropout drew then it draws again
-    play_again(environments, policy, first_episode, traced_N);
+    play_again(environments, policy, first_episode, traced_N, between_steps);
   }
   Trace trace{tensors_of(traced_N, episodes, policy.values_are_of_actions()), {}};
   for (const auto& episodes_of_row : traced_N)

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 #include "agents/act/shown_policy.h"
@@ -37,9 +38,11 @@ struct Trace {
 // Evaluates as evaluate() does, `episodes` >= 1 in evaluation_envs() environments, and then plays the same actions
 // again to look at every step: tracing changes nothing of what is played, wherever the rollout plays. `environments`:
 // of the CPU, those of the rollout; `policy` acts in them, with the rollout's network, and computes what acted then, up
-// to the rounding of another road. Throws std::invalid_argument for other numbers of environments.
-Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, int episodes, ActionChoice choice,
-                   std::uint32_t first_episode);
+// to the rounding of another road. What `between_steps` throws ends it. Throws std::invalid_argument for other numbers
+// of environments.
+Trace record_trace(
+    Rollout& rollout, VecEnv& environments, ShownPolicy& policy, int episodes, ActionChoice choice,
+    std::uint32_t first_episode, const std::function<void()>& between_steps = [] {});
 
 // Writes the tensors, with what a trace's file says of itself: of greedy episodes of an agent with this config. Errors
 // are those of replace_file().

@@ -8,10 +8,10 @@
 
 #include "agents/run/trained_agent.h"
 #include "apps/compare/report.h"
-#include "apps/render/render_film.h"
 #include "base/error.h"
 #include "base/formatted.h"
 #include "base/words.h"
+#include "films/render_film.h"
 #include "video/film_strip.h"
 #include "video/png.h"
 

@@ -2,30 +2,27 @@
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "agents/run/hardware.h"
+#include "agents/run/played_weights.h"
 #include "agents/run/trained_agent.h"
+#include "agents/study/diagnosis_json.h"
+#include "agents/study/diagnosis_meaning.h"
 #include "agents/study/run_diagnosis.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/screen_table.h"
 #include "apps/cli/threads.h"
-#include "apps/look/diagnose_meaning.h"
 #include "apps/look/diagnose_report.h"
-#include "apps/look/inspect.h"
-#include "apps/look/played_weights.h"
 #include "base/error.h"
 #include "base/formatted.h"
 #include "base/json_text.h"
 
 namespace engram {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct DiagnoseOptions {
   int episodes = 100;
@@ -80,35 +77,6 @@ void print_diagnose_help(const OptionList& own) {
 
 std::string shown(double value) { return formatted("%.4g", value); }
 
-std::string meaning_text(const RunDiagnosis& findings, const TrainedAgent& agent) {
-  const TaskInfo info = agent.config.task.info();
-  return meaning_of(findings.greedy, findings.sampled, findings.replayed ? &*findings.replayed : nullptr,
-                    info.chance_success, info.num_actions(), agent.config.learner.surer_by());
-}
-
-void print_json(const std::string& directory, const DiagnoseOptions& options, const RunDiagnosis& findings,
-                const TrainedAgent& agent) {
-  const std::optional<double> chance = agent.config.task.info().chance_success;
-  Json json = {{"run", directory},
-               {"weights", name_of(options.weights)},
-               {"environment_steps", findings.weights_steps},
-               {"task", agent.config.task.name()},
-               {"backbone", agent.config.memory.name()},
-               {"chance_success", chance ? Json(*chance) : Json()},
-               {"differs", differs_json(agent.elsewhere)},
-               {"learner", agent.config.learner.name()}};
-  for (const auto& [name, value, source] : findings.judged_by) {
-    json[name] = value;
-    if (!source.empty()) json[name + "_source"] = source;
-  }
-  json.update({{"greedy", diagnosis_json(findings.greedy)},
-               {"sampled", diagnosis_json(findings.sampled)},
-               {"replayed", findings.replayed ? diagnosis_json(*findings.replayed)
-                                              : Json::object({{"missing", findings.why_none_replayed}})},
-               {"meaning", meaning_text(findings, agent)}});
-  std::cout << json_text(json, 2) << std::endl;
-}
-
 void print_text(const DiagnoseOptions& options, const RunDiagnosis& findings, const TrainedAgent& agent,
                 const Threads& threads) {
   std::printf("%s on %s, %s weights, of step %lld; 95%% intervals in brackets\ncomputed by %s\n",
@@ -123,7 +91,7 @@ void print_text(const DiagnoseOptions& options, const RunDiagnosis& findings, co
         (judged_by.empty() ? "" : ", ") + name + " " + shown(value) + (source.empty() ? "" : " (" + source + ")");
   std::printf("%s\n", judged_by.c_str());
   std::printf("%s", findings_text(findings, agent.config.task.info().chance_success).c_str());
-  std::printf("\n%s\n", wrapped("What it means: " + meaning_text(findings, agent), 0, kScreenColumns).c_str());
+  std::printf("\n%s\n", wrapped("What it means: " + meaning_of(findings, agent), 0, kScreenColumns).c_str());
 }
 
 }  // namespace
@@ -150,7 +118,7 @@ int run_diagnose(const std::vector<std::string>& arguments) {
   const RunDiagnosis findings =
       diagnose_run(run, agent, {.episodes = options.episodes, .threads = threads.count}, warn);
   if (options.json)
-    print_json(line.positional[0], options, findings, agent);
+    std::cout << json_text(run_diagnosis_json(line.positional[0], findings, agent), 2) << std::endl;
   else
     print_text(options, findings, agent, threads);
   return 0;

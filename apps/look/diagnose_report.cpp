@@ -10,8 +10,6 @@
 namespace engram {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // What is looked into: episodes of one kind, or null.
 struct DiagnosedKind {
   const char* name;
@@ -108,45 +106,10 @@ std::string cue_text(const RunDiagnosis& findings) {
   return text;
 }
 
-Json fraction_json(std::int64_t count, std::int64_t total) {
-  if (total == 0) return nullptr;
-  const Interval interval = wilson_interval(count, total);
-  return {{"estimate", interval.estimate}, {"interval", {interval.low, interval.high}}};
-}
-
 }  // namespace
 
 std::string findings_text(const RunDiagnosis& findings, std::optional<double> chance) {
   return successes_text(findings, chance) + decisions_text(findings) + phases_text(findings) + cue_text(findings);
-}
-
-Json diagnosis_json(const Diagnosis& found) {
-  const std::string value = found.values_are_of_actions ? "q" : "value";
-  Json json = {{"episodes", found.episodes}, {"success", fraction_json(found.solved, found.episodes)}};
-  Json& decisions = json["decisions"] = nullptr;
-  if (const auto& taken = found.decisions)
-    decisions = {{"right", taken->right},
-                 {"wrong", taken->wrong},
-                 {"decided", fraction_json(taken->right + taken->wrong, found.episodes)},
-                 {"right_of_decided", fraction_json(taken->right, taken->right + taken->wrong)},
-                 {value + "_auc", taken->value_auc ? Json(*taken->value_auc) : Json()}};
-  Json& phases = json["phases"] = Json::array();
-  for (const PhaseFigures& phase : found.phases)
-    phases.push_back({{"phase", phase.phase},
-                      {"steps", phase.steps},
-                      {"critic_loss", phase.squared_error},
-                      {"critic_loss_share", phase.error_share},
-                      {"entropy", phase.entropy},
-                      {"absolute_" + value, phase.absolute_value}});
-  Json& cue = json["cue"] = Json::array();
-  for (const CueReadout& read : found.cue)
-    cue.push_back(
-        {{"lag", read.lag ? Json(*read.lag) : Json()},
-         {"phase_begins", read.lag ? Json() : Json(found.decisions->phase)},
-         {"episodes", read.readout.count},
-         {"read", fraction_json(read.readout.correct, read.readout.count)},
-         {"most_common", static_cast<double>(read.readout.most_common) / static_cast<double>(read.readout.count)}});
-  return json;
 }
 
 }  // namespace engram

@@ -1,7 +1,6 @@
-// What engram diagnose has found, in tables and as JSON. Values of actions are called Q, values of states V.
+// What engram diagnose has found, in tables. Values of actions are called Q, values of states V.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -12,8 +11,5 @@ namespace engram {
 // Tables of success and decisions, of values at the deciding step, of the phases and of the cue, each after an empty
 // line. `chance`: TaskInfo::chance_success.
 std::string findings_text(const RunDiagnosis& findings, std::optional<double> chance);
-
-// Of episodes of one kind.
-nlohmann::ordered_json diagnosis_json(const Diagnosis& found);
 
 }  // namespace engram

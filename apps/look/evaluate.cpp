@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "agents/run/config_json.h"
 #include "agents/run/hardware.h"
+#include "agents/run/played_weights.h"
 #include "agents/study/evaluation.h"
 #include "agents/study/measured_json.h"
 #include "agents/study/trace.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/threads.h"
-#include "apps/look/inspect.h"
-#include "apps/look/played_weights.h"
 #include "base/error.h"
 #include "base/formatted.h"
 #include "base/json_text.h"

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "agents/run/config_json.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/screen_table.h"
@@ -127,27 +128,6 @@ void print_fact(const char* name, const std::string& text) {
 
 void print_command(const char* name, const std::string& command) {
   std::printf("  %-*s  %s\n", kFactNames, name, command.c_str());
-}
-
-Json value_json(const std::string& allowed, const std::string& text) {
-  const bool plain = allowed.starts_with("integer") || allowed.starts_with("number") || allowed == "false | true";
-  const Json parsed = plain ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json(text);
-  return parsed.is_discarded() ? Json(text) : parsed;
-}
-
-Json differs_json(const std::vector<OptionDifference>& elsewhere) {
-  Json differs = Json::object();
-  for (const auto& [name, allowed, trained, evaluated] : elsewhere)
-    differs[name] = {{"trained", value_json(allowed, trained)}, {"evaluated", value_json(allowed, evaluated)}};
-  return differs;
-}
-
-Json config_json(const Config& config) {
-  Json json = {{"task.name", config.task.name()},
-               {"memory.name", config.memory.name()},
-               {"learner.name", config.learner.name()}};
-  for (const OptionValue& option : config.values()) json[option.name] = value_json(option.allowed, option.text);
-  return json;
 }
 
 void print_settings(const Config& config) {

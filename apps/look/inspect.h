@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "agents/run/config.h"
-#include "agents/run/task_change.h"
 #include "storage/run_directory.h"
 #include "storage/safetensors_summary.h"
 
@@ -50,12 +49,6 @@ std::string bytes_text(std::uint64_t bytes);
 void print_fact(const char* name, const std::string& text);
 void print_command(const char* name, const std::string& command);
 
-// A value of an option that takes what is `allowed`, from its text.
-nlohmann::ordered_json value_json(const std::string& allowed, const std::string& text);
-// {"task.corridor_length": {"trained": 4, "evaluated": 60}}
-nlohmann::ordered_json differs_json(const std::vector<OptionDifference>& elsewhere);
-// Every value of a config, by key.
-nlohmann::ordered_json config_json(const Config& config);
 // The values that differ from the defaults of the config's task, backbone and learner, with those; long ones shortened.
 void print_settings(const Config& config);
 

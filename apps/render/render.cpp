@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "agents/run/played_weights.h"
 #include "agents/run/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/threads.h"
-#include "apps/look/played_weights.h"
-#include "apps/render/render_film.h"
 #include "base/error.h"
 #include "base/words.h"
+#include "films/render_film.h"
 #include "storage/settings.h"
 #include "video/video_writer.h"
 
@@ -31,28 +31,11 @@ struct RenderOptions {
     list.add("output", film.output,
              "film to write: .mp4 (H.264, plays in a browser), .webm (VP8), .avi (MJPG) or .gif (animated)");
     list.add("force", force, "replace the file of --output if it is there");
-    list.add("episodes", film.episodes, {1, 10'000}, "episodes to film, one after the other");
-    list.add("only", film.only,
-             {{FilmedOutcomes::kAll, "all"},
-              {FilmedOutcomes::kFailures, "failures"},
-              {FilmedOutcomes::kSuccesses, "successes"}},
-             "which outcomes to film: --episodes of them, from as many episodes as it takes, up to " +
-                 std::to_string(FilmRequest::kMostSearched));
-    list.add("fps", film.fps, {0.1, 120}, "frames per second");
-    list.add("seconds", film.seconds, {2, 86'400},
-             "the longest that an episode lasts in the film: of one with more steps than that has frames, every "
-             "second, third ... step is shown");
-    list.add("skip-to", film.skip_to, {{SkipTo::kStart, "start"}, {SkipTo::kReward, "reward"}},
-             "where the film of an episode begins: at its start, or " + std::to_string(FilmRequest::kLeadSteps) +
-                 " steps before its decision; in a task without one before its first reward above 0, where there is "
-                 "none before its end");
-    list.add("scale", film.scale, {1, 4}, "size of the picture; 1 is some 960 pixels wide");
+    film.list_options(list);
     list_weights(list, weights);
     list.add("policy", policy,
              {{FilmedPolicy::kGreedy, "greedy"}, {FilmedPolicy::kSample, "sample"}, {FilmedPolicy::kRandom, "random"}},
              "the most probable action, one drawn from the agent's policy, or any action with equal chances");
-    list.add("first_episode", film.first_episode, {0, 1'000'000},
-             "where in the sequence of evaluation episodes to begin");
     list.add("show-memory", show_memory,
              "also show, layer by layer, what the memory does: attention weights, write strengths and gates, or the "
              "state");

@@ -4,15 +4,12 @@
 
 #include "apps/cli/commands.h"
 #include "base/error.h"
+#include "films/without_video.h"
 
 namespace engram {
 
 void describe_render(const CommandVisitor& visit) { visit("render", OptionList(""), {}); }
 
-int run_render(const std::vector<std::string>&) {
-  throw UserError(
-      "this engram was built without video; install OpenCV and giflib (Debian: libopencv-dev, libgif-dev) and build it "
-      "with -DENGRAM_VIDEO=ON");
-}
+int run_render(const std::vector<std::string>&) { throw UserError(kWithoutVideo); }
 
 }  // namespace engram

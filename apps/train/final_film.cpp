@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "agents/run/trained_agent.h"
-#include "apps/render/render_film.h"
+#include "films/render_film.h"
 #include "video/gif_writer.h"
 
 namespace engram {

@@ -21,5 +21,7 @@ PYBIND11_MODULE(_native, module) {
   });
   engram::python::bind_backbones(module);
   engram::python::bind_agent_networks(module);
+  engram::python::bind_agents(module);
   engram::python::bind_environments(module);
+  engram::python::bind_films(module);
 }

@@ -3,14 +3,33 @@
 import torch  # noqa: F401  LibTorch's libraries, which the extension is linked to
 
 from engram import _native
+from engram.agent import Agent, AgentState, load
 from engram.agent_module import AgentModule
 from engram.backbone import Backbone, backbone_names, backbone_options
-
-__all__ = ["AgentModule", "Backbone", "backbone_names", "backbone_options", "task_names"]
+from engram.evaluation import Evaluation, Interval, PlayedEpisodes, diagnose, evaluate, render
 from engram.registration import register_environments
+from engram.results import read_metrics, read_report
 from engram.vector import make_vec
 
-__all__ = ["make_vec", "task_names"]
+__all__ = [
+    "Agent",
+    "AgentModule",
+    "AgentState",
+    "Backbone",
+    "Evaluation",
+    "Interval",
+    "PlayedEpisodes",
+    "backbone_names",
+    "backbone_options",
+    "diagnose",
+    "evaluate",
+    "load",
+    "make_vec",
+    "read_metrics",
+    "read_report",
+    "render",
+    "task_names",
+]
 
 task_names = _native.task_names
 register_environments()

@@ -24,8 +24,9 @@ ALLOWED = {
     "agents": {"memory", "nn", "ranks", "storage", "envs", "kernels", "base"},
     "experiments": {"agents", "memory", "nn", "storage", "envs", "base"},
     "video": {"envs", "base"},
-    "apps": {"experiments", "agents", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/common/cuda_support.h", "base"},
-    "python": {"experiments", "agents", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/common/cuda_support.h", "base"},
+    "films": {"agents", "memory", "video", "envs", "base"},
+    "apps": {"experiments", "agents", "films", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/common/cuda_support.h", "base"},
+    "python": {"experiments", "agents", "films", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/common/cuda_support.h", "base"},
 }
 # Held to all but the directions.
 OTHER_FOLDERS = ("examples", "tests")

@@ -46,13 +46,3 @@ TEST_CASE("tables of values of actions speak of Q, those of values of states of 
   CHECK(renamed == q);
   CHECK(!reads(v, "Q"));
 }
-
-TEST_CASE("in JSON values of actions are q, those of states value") {
-  const auto of_actions = diagnosis_json(found(true).greedy), of_states = diagnosis_json(found(false).greedy);
-  CHECK(of_actions["decisions"]["q_auc"] == 0.75);
-  CHECK(of_actions["phases"][0]["absolute_q"] == 0.125);
-  CHECK(of_states["decisions"]["value_auc"] == 0.75);
-  CHECK(of_states["phases"][0]["absolute_value"] == 0.125);
-  CHECK(!of_states["decisions"].contains("q_auc"));
-  CHECK(!of_states["phases"][0].contains("absolute_q"));
-}

@@ -1,4 +1,4 @@
-#include "apps/look/diagnose_meaning.h"
+#include "agents/study/diagnosis_meaning.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "apps/render/render_film.h"
+#include "films/render_film.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "apps/render/memory_strips.h"
+#include "films/memory_strips.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "apps/look/diagnose_meaning.h"
+#include "agents/study/diagnosis_meaning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -161,6 +161,12 @@ std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const 
   for (const std::string& sentence : sentences)
     if (!sentence.empty()) text += (text.empty() ? "" : " ") + sentence;
   return text;
+}
+
+std::string meaning_of(const RunDiagnosis& findings, const TrainedAgent& agent) {
+  const TaskInfo info = agent.config.task.info();
+  return meaning_of(findings.greedy, findings.sampled, findings.replayed ? &*findings.replayed : nullptr,
+                    info.chance_success, info.num_actions(), agent.config.learner.surer_by());
 }
 
 }  // namespace engram

@@ -1,5 +1,5 @@
 // Films of episodes: engram render as functions, and the moments of one episode for who has another use for them.
-// They compose agents with video/, which is optional and knows no agents; so they are here and not in agents/study/.
+// They compose agents with video/, which is optional and knows no agents; so they have a room of their own.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,10 @@
 
 #include "agents/act/policy.h"
 #include "agents/run/trained_agent.h"
+#include "base/options.h"
 #include "video/film.h"
 #include "video/frame_painter.h"
+#include "video/rgb_image.h"
 
 namespace engram {
 
@@ -20,7 +22,8 @@ struct FilmRequest {
   static constexpr int kLeadSteps = 10;       // shown before what kReward skips to
   static constexpr int kMostSearched = 1000;  // episodes that are looked through for wanted outcomes
 
-  std::string output;  // .mp4, .webm, .avi or .gif
+  std::string output;                               // .mp4, .webm, .avi or .gif
+  std::function<void(const RgbImage&)> take_frame;  // where it is set, gets the frames in place of the file
   int episodes = 3;
   FilmedOutcomes only = FilmedOutcomes::kAll;
   double fps = 10;
@@ -28,6 +31,8 @@ struct FilmRequest {
   SkipTo skip_to = SkipTo::kStart;  // kReward: to PlayedDecisions::turning_point
   int scale = 1;                    // of the picture
   std::int64_t first_episode = 0;   // of the unseen ones, or of the recording
+
+  void list_options(OptionList& list);  // of all but the file
 };
 
 // "failures" or "successes".

@@ -1,10 +1,11 @@
-// What the figures of engram diagnose mean, in a few sentences.
+// What the figures of a diagnosis mean, in a few sentences.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "agents/study/diagnosis.h"
+#include "agents/study/run_diagnosis.h"
 
 namespace engram {
 
@@ -15,5 +16,7 @@ namespace engram {
 // one of a handful of words.
 std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const Diagnosis* replayed,
                        std::optional<double> chance, int actions, const std::string& surer_by);
+// Of the diagnosis of this agent's run.
+std::string meaning_of(const RunDiagnosis& findings, const TrainedAgent& agent);
 
 }  // namespace engram

@@ -1,4 +1,4 @@
-#include "apps/render/render_film.h"
+#include "films/render_film.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,11 +11,11 @@
 
 #include "agents/act/shown_policy.h"
 #include "agents/play/evaluator.h"
-#include "apps/look/played_weights.h"
-#include "apps/render/memory_strips.h"
+#include "agents/run/played_weights.h"
 #include "base/error.h"
 #include "base/words.h"
 #include "envs/recorded/episode_file.h"
+#include "films/memory_strips.h"
 #include "video/video_writer.h"
 
 namespace engram {
@@ -38,8 +38,9 @@ class FilmWriter {
              const std::vector<int>& memory_rows)
       : request_(request),
         painter_(make_painter(request, environment, subtitle, memory_rows)),
-        writer_(request.output, painter_.width(), painter_.height(), request.fps),
-        outcome_frames_(std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * request.fps)))) {}
+        outcome_frames_(std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * request.fps)))) {
+    if (!request.take_frame) writer_.emplace(request.output, painter_.width(), painter_.height(), request.fps);
+  }
 
   // Films an episode of the task. The environment must stand at its start. The last moment stands for a while.
   void add(const TaskConfig& task, VecEnv& environment, const EpisodeToFilm& kept, int episodes,
@@ -59,7 +60,7 @@ class FilmWriter {
     const auto show = [&](const FrameContents& contents) {
       if (!cut.shows(contents.step, last)) return;
       const RgbImage frame = painter_.paint(contents);
-      for (int i = 0; i < (contents.step == last ? outcome_frames_ : 1); ++i) writer_.write(frame);
+      for (int i = 0; i < (contents.step == last ? outcome_frames_ : 1); ++i) write(frame);
     };
     const int place = ++film_.episodes;
     const FilmedEpisode filmed = film_episode(task, environment, decide, place, episodes, show, last);
@@ -69,11 +70,10 @@ class FilmWriter {
 
   // searched: how many episodes were looked through.
   RenderedFilm finish(std::int64_t searched) {
-    writer_.finish();
+    if (writer_) writer_->finish();
     film_.searched = searched;
     film_.width = painter_.width();
     film_.height = painter_.height();
-    film_.frames = writer_.frames();
     return film_;
   }
 
@@ -85,6 +85,13 @@ class FilmWriter {
     return {environment.info(), subtitle, board.rows(), board.columns(), request.scale, memory_rows};
   }
 
+  void write(const RgbImage& frame) {
+    if (writer_)
+      writer_->write(frame);
+    else
+      request_.take_frame(frame);
+    ++film_.frames;
+  }
   // Of an episode in as long as it may last; the last one stands for several frames.
   int most_moments() const {
     return static_cast<int>(std::min(request_.seconds * request_.fps, 1e9)) - outcome_frames_ + 1;
@@ -92,7 +99,7 @@ class FilmWriter {
 
   const FilmRequest& request_;
   FramePainter painter_;
-  VideoWriter writer_;
+  std::optional<VideoWriter> writer_;
   int outcome_frames_;
   RenderedFilm film_;
 };
@@ -103,8 +110,8 @@ bool is_wanted(const FilmRequest& request, bool ended, bool success) {
 }
 
 [[noreturn]] void refuse_none_found(const FilmRequest& request, const std::string& where) {
-  throw UserError(std::string("--only ") + outcome_name(request.only) + ": there are none in " + where + "; '" +
-                  request.output + "' is not written");
+  throw UserError(std::string("--only ") + outcome_name(request.only) + ": there are none in " + where +
+                  (request.take_frame ? "" : "; '" + request.output + "' is not written"));
 }
 
 // "tmaze: active false, corridor_length 50 ..."
@@ -188,6 +195,26 @@ class FilmedAgent {
 };
 
 }  // namespace
+
+void FilmRequest::list_options(OptionList& list) {
+  list.add("episodes", episodes, {1, 10'000}, "episodes to film, one after the other");
+  list.add("only", only,
+           {{FilmedOutcomes::kAll, "all"},
+            {FilmedOutcomes::kFailures, "failures"},
+            {FilmedOutcomes::kSuccesses, "successes"}},
+           "which outcomes to film: --episodes of them, from as many episodes as it takes, up to " +
+               std::to_string(kMostSearched));
+  list.add("fps", fps, {0.1, 120}, "frames per second");
+  list.add("seconds", seconds, {2, 86'400},
+           "the longest that an episode lasts in the film: of one with more steps than that has frames, every "
+           "second, third ... step is shown");
+  list.add("skip-to", skip_to, {{SkipTo::kStart, "start"}, {SkipTo::kReward, "reward"}},
+           "where the film of an episode begins: at its start, or " + std::to_string(kLeadSteps) +
+               " steps before its decision; in a task without one before its first reward above 0, where there is "
+               "none before its end");
+  list.add("scale", scale, {1, 4}, "size of the picture; 1 is some 960 pixels wide");
+  list.add("first_episode", first_episode, {0, 1'000'000}, "where in the sequence of evaluation episodes to begin");
+}
 
 const char* outcome_name(FilmedOutcomes only) { return only == FilmedOutcomes::kFailures ? "failures" : "successes"; }
 
