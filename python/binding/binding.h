@@ -7,5 +7,6 @@
 namespace engram::python {
 
 void bind_environments(pybind11::module_& module);
+void bind_training(pybind11::module_& module);
 
 }  // namespace engram::python

@@ -16,4 +16,5 @@ PYBIND11_MODULE(_native, module) {
     }
   });
   engram::python::bind_environments(module);
+  engram::python::bind_training(module);
 }
