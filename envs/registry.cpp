@@ -7,6 +7,7 @@
 #include "base/named_registry.h"
 #include "base/suggest.h"
 #include "envs/all_tasks.h"
+#include "envs/external_task.h"
 
 namespace engram {
 namespace {
@@ -59,7 +60,8 @@ const TaskPreset& task_preset(const std::string& name) {
   throw UserError(unknown_name("preset", name, names, "engram list"));
 }
 
-TaskConfig::TaskConfig(const std::string& name) : NamedConfig(name, registry().tasks.defaults(name)) {}
+TaskConfig::TaskConfig(const std::string& name)
+    : NamedConfig(name, name == kExternalTask ? external_task_defaults() : registry().tasks.defaults(name)) {}
 
 TaskConfig TaskConfig::from_preset(const std::string& preset) {
   const TaskPreset& known = task_preset(preset);

@@ -61,7 +61,8 @@ const TaskPreset& task_preset(const std::string& name);
 // A task and its options.
 class TaskConfig : public NamedConfig<AnyTaskOptions> {
  public:
-  // The task with its defaults. Throws UserError for an unknown name (naming the nearest).
+  // The task with its defaults; also the one of external_task.h. Throws UserError for an unknown name (naming the
+  // nearest).
   explicit TaskConfig(const std::string& name);
   // The task of the preset, with the preset's values. Throws UserError for an unknown preset.
   static TaskConfig from_preset(const std::string& preset);

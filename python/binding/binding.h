@@ -11,5 +11,6 @@ void bind_backbones(pybind11::module_& module);
 void bind_agents(pybind11::module_& module);
 void bind_environments(pybind11::module_& module);
 void bind_films(pybind11::module_& module);
+void bind_training(pybind11::module_& module);
 
 }  // namespace engram::python

@@ -24,4 +24,5 @@ PYBIND11_MODULE(_native, module) {
   engram::python::bind_agents(module);
   engram::python::bind_environments(module);
   engram::python::bind_films(module);
+  engram::python::bind_training(module);
 }

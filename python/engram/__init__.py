@@ -30,6 +30,10 @@ __all__ = [
     "render",
     "task_names",
 ]
+from engram.comparison import Comparison, compare
+from engram.training import Evaluation, TrainEvent, TrainResult, train
+
+__all__ = ["Comparison", "Evaluation", "TrainEvent", "TrainResult", "compare", "task_names", "train"]
 
 task_names = _native.task_names
 register_environments()
