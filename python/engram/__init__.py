@@ -6,9 +6,11 @@ from engram import _native
 from engram.agent import Agent, AgentState, load
 from engram.agent_module import AgentModule
 from engram.backbone import Backbone, backbone_names, backbone_options
+from engram.comparison import Comparison, compare
 from engram.evaluation import Evaluation, Interval, PlayedEpisodes, diagnose, evaluate, render
 from engram.registration import register_environments
 from engram.results import read_metrics, read_report
+from engram.training import TrainEvent, TrainResult, train
 from engram.vector import make_vec
 
 __all__ = [
@@ -16,11 +18,15 @@ __all__ = [
     "AgentModule",
     "AgentState",
     "Backbone",
+    "Comparison",
     "Evaluation",
     "Interval",
     "PlayedEpisodes",
+    "TrainEvent",
+    "TrainResult",
     "backbone_names",
     "backbone_options",
+    "compare",
     "diagnose",
     "evaluate",
     "load",
@@ -29,11 +35,8 @@ __all__ = [
     "read_report",
     "render",
     "task_names",
+    "train",
 ]
-from engram.comparison import Comparison, compare
-from engram.training import Evaluation, TrainEvent, TrainResult, train
-
-__all__ = ["Comparison", "Evaluation", "TrainEvent", "TrainResult", "compare", "task_names", "train"]
 
 task_names = _native.task_names
 register_environments()
