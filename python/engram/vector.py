@@ -71,7 +71,7 @@ def make_vec(
         raise ValueError(f"threads = {threads} needs device 'cpu', not '{device}'")
     else:
         environments = _native.CudaEnvironments(device, name, _option_texts(options), run_seed, num_envs)
-    return VectorEnv(environments, seed, copy, render_mode, AutoresetMode(autoreset_mode))
+    return VectorEnv(environments, device, seed, copy, render_mode, AutoresetMode(autoreset_mode))
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -92,6 +92,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def __init__(
         self,
         environments: _native.CpuEnvironments | _native.CudaEnvironments,
+        device: str,
         seed: int | None,
         copy: bool,
         render_mode: str | None,
@@ -104,7 +105,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._observations = _parts(environments.info, environments.observations)
         self._successes = environments.successes
         self.task = environments.info
-        self.device = str(getattr(environments.observations, "device", "cpu"))
+        self.device = device
         self.num_envs = len(environments.observations)
         self.metadata = METADATA | {"autoreset_mode": autoreset_mode}
         self.render_mode = render_mode
