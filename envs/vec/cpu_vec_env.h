@@ -65,7 +65,7 @@ class CpuVecEnv final : public VecEnv {
     if (may_have_ended_)
       for (int i = 0; i < size(); ++i)
         if (ends_[i] != End::kNone) refuse_ended(i);
-    advance([&](int i) { return step_one(i, action_N[i]); });
+    advance([this, action_N](int i) { return step_one(i, action_N[i]); });
   }
 
   void reset_finished() override {
@@ -89,7 +89,7 @@ class CpuVecEnv final : public VecEnv {
 
   void step_or_reset(std::span<const std::int32_t> action_N) override {
     check_actions(action_N);
-    advance([&](int i) {
+    advance([this, action_N](int i) {
       if (ends_[i] == End::kNone) return step_one(i, action_N[i]);
       reset_one(i, episodes_[i] + 1);
       return false;
@@ -149,11 +149,12 @@ class CpuVecEnv final : public VecEnv {
                                 " has ended; reset it before the next step");
   }
 
-  // advance_one(i), of every environment, returns whether its episode has ended.
+  // advance_one(i), of every environment, returns whether its episode has ended. By value, as what it captures: a
+  // reference would be read again for every environment.
   template <class AdvanceOne>
-  void advance(const AdvanceOne& advance_one) {
+  void advance(AdvanceOne advance_one) {
     std::atomic<bool> any_ended = false;
-    pool_.run(size(), [&](int begin, int end) {
+    pool_.run(size(), [advance_one, &any_ended](int begin, int end) {
       bool ended = false;
       for (int i = begin; i < end; ++i) ended |= advance_one(i);
       if (ended) any_ended.store(true, std::memory_order_relaxed);

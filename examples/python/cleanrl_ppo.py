@@ -1,6 +1,6 @@
 """Recurrent PPO in one file, in the manner of CleanRL: a GRU on any task whose observation is a box.
 
-    python3 cleanrl_ppo.py --steps 200000                 # a T-maze: the side is shown at the start, asked for at the end
+    python3 cleanrl_ppo.py --steps 100000                 # a T-maze: the side is shown at the start, asked for at the end
     python3 cleanrl_ppo.py --task repeat_first --steps 1000000
 """
 
@@ -56,7 +56,7 @@ def advantages_of(reward_TN, value_TN, end_TN, last_value_N, discount, decay):
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="tmaze", help="a task or a preset")
-    parser.add_argument("--steps", type=int, default=200_000, help="environment steps to train")
+    parser.add_argument("--steps", type=int, default=100_000, help="environment steps to train")
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--rollout", type=int, default=64, help="steps of each environment between updates")
     parser.add_argument("--epochs", type=int, default=4)
@@ -74,6 +74,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     arguments = parse()
     torch.manual_seed(arguments.seed)
+    torch.set_num_threads(1)  # fastest for networks this small
     options = {"corridor_length": 5} if arguments.task == "tmaze" else {}
     envs = engram.make_vec(arguments.task, arguments.num_envs, **options)
     T, N, W = arguments.rollout, arguments.num_envs, arguments.width

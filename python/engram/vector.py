@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -71,7 +72,7 @@ def make_vec(
         raise ValueError(f"threads = {threads} needs device 'cpu', not '{device}'")
     else:
         environments = _native.CudaEnvironments(device, name, _option_texts(options), run_seed, num_envs)
-    return VectorEnv(environments, seed, copy, render_mode, AutoresetMode(autoreset_mode))
+    return VectorEnv(environments, device, seed, copy, render_mode, AutoresetMode(autoreset_mode))
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -92,6 +93,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def __init__(
         self,
         environments: _native.CpuEnvironments | _native.CudaEnvironments,
+        device: str,
         seed: int | None,
         copy: bool,
         render_mode: str | None,
@@ -101,11 +103,13 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._first_seed = seed
         self._started = False
         self._copy = copy
-        self._observations = _parts(environments.info, environments.observations)
-        self._successes = environments.successes
         self.task = environments.info
-        self.device = str(getattr(environments.observations, "device", "cpu"))
-        self.num_envs = len(environments.observations)
+        self._layout = _Layout(self.task)
+        self._elements = environments.observations
+        self._observations = self._layout.parts(self._elements)
+        self._successes = environments.successes
+        self.device = device
+        self.num_envs = len(self._elements)
         self.metadata = METADATA | {"autoreset_mode": autoreset_mode}
         self.render_mode = render_mode
         self.single_observation_space = _observation_space(self.task)
@@ -188,9 +192,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if self.device == "cpu":
             if not ended.any():
                 return {}
-            final_obs = _rows_as_objects(_parts(self.task, self._environments.observations[ended]), ended)
+            final_obs = _rows_as_objects(self._layout.parts(self._elements[ended]), ended)
         else:  # Whether any has ended, only the GPU knows.
-            final_obs = _parts(self.task, self._environments.observations.clone())
+            final_obs = self._layout.parts(self._elements.clone())
         final_info = {"success": self._successes & ended, "_success": ended}
         self._environments.reset_finished()
         return {"final_obs": final_obs, "_final_obs": ended, "final_info": final_info, "_final_info": ended}
@@ -241,6 +245,9 @@ class Env(gymnasium.Env):
         self._environments = _native.CpuEnvironments(name, _option_texts(options), run_seed, num_envs=1, threads=1)
         self._started = False
         self.task = self._environments.info
+        self._layout = _Layout(self.task)
+        self._elements = self._environments.observations[0]
+        self._successes = self._environments.successes
         self.render_mode = render_mode
         self.observation_space = _observation_space(self.task)
         self.action_space = _action_space(self.task)
@@ -278,21 +285,29 @@ class Env(gymnasium.Env):
         return self._environments.boards()[0] if _renders(self) else None
 
     def _observation(self) -> Observation:
-        parts = _parts(self.task, self._environments.observations.copy())
-        return {name: part[0] for name, part in parts.items()} if isinstance(parts, dict) else parts[0]
+        return self._layout.parts(self._elements.copy())
 
     def _info(self) -> dict[str, Any]:
-        return {"success": bool(self._environments.successes[0])}
+        return {"success": bool(self._successes[0])}
 
 
-def _parts(task: _native.TaskInfo, rows: Array) -> Observation:
-    """Observations [N, elements] as what the space says: views of their parts, or of the only one."""
-    parts, begin = {}, 0
-    for part in task.observation_parts:
-        end = begin + int(np.prod(part.shape))
-        parts[part.name] = rows[:, begin:end].reshape(len(rows), *part.shape)
-        begin = end
-    return parts if len(parts) > 1 else next(iter(parts.values()))
+class _Layout:
+    """Where the parts of an observation lie among its elements."""
+
+    def __init__(self, task: _native.TaskInfo) -> None:
+        self._parts: list[tuple[str, slice, tuple[int, ...]]] = []
+        begin = 0
+        for part in task.observation_parts:
+            end = begin + math.prod(part.shape)
+            self._parts.append((part.name, slice(begin, end), part.shape))
+            begin = end
+
+    def parts(self, elements: Array) -> Observation:
+        """Observations [..., elements] as the space says: views of their parts by name, or of the only one."""
+        leading = elements.shape[:-1]
+        if len(self._parts) == 1:
+            return elements.reshape(*leading, *self._parts[0][2])
+        return {name: elements[..., place].reshape(*leading, *shape) for name, place, shape in self._parts}
 
 
 def _rows_as_objects(observations: Observation, mask: np.ndarray) -> np.ndarray:

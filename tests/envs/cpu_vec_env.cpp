@@ -143,6 +143,52 @@ TEST_CASE("reset_all starts the episode that it is told, as playing up to it doe
   CHECK(play(*played, 200) == play(*jumped, 200));
 }
 
+TEST_CASE("environments that move to other streams are those that are made there") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto moved = make_cpu_vec_env(task, 3, Purpose::kTraining, 6, 2, 4);
+    play(*moved, 30);
+    moved->move_streams(90);
+    CHECK(play(*moved, 200) == play(*make_cpu_vec_env(task, 3, Purpose::kTraining, 6, 1, 90), 200));
+  }
+}
+
+TEST_CASE("the chosen environments begin their next episodes, and the others stay as they are") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto env = make_cpu_vec_env(task, 3, Purpose::kTraining, 4, 2);
+    const auto expected = make_cpu_vec_env(task, 3, Purpose::kTraining, 4, 1);
+    env->step(std::vector<std::int32_t>(4, 0));
+    expected->step(std::vector<std::int32_t>(4, 0));
+    env->reset_chosen(std::vector<std::uint8_t>{0, 1, 0, 255});
+    expected->reset_row(1, 1);
+    expected->reset_row(3, 1);
+    CHECK(play(*env, 100) == play(*expected, 100));
+    CHECK_THROWS_WITH_AS(env->reset_chosen(std::vector<std::uint8_t>{1}), "1 choices for 4 environments",
+                         std::invalid_argument);
+  }
+}
+
+TEST_CASE("a step or reset is a step of those under way, and the beginning of an episode of those that have ended") {
+  for (const TaskConfig& task : all_tasks()) {
+    constexpr int kEnvs = 5;
+    const auto env = make_cpu_vec_env(task, 3, Purpose::kTraining, kEnvs, 2);
+    const auto expected = make_cpu_vec_env(task, 3, Purpose::kTraining, kEnvs, 1);
+    std::vector<std::uint32_t> episode(kEnvs);
+    Rng rng(1, Purpose::kAction, 0, 0);
+    for (int t = 0; t < 2 * env->info().max_episode_steps + 2; ++t) {
+      const auto actions = random_actions(rng, *env);
+      env->step_or_reset(actions);
+      for (int row = 0; row < kEnvs; ++row)
+        if (expected->end_N()[row] == End::kNone)
+          expected->step_row(row, actions[row]);
+        else
+          expected->reset_row(row, ++episode[row]);
+      REQUIRE(views_of(*env) == views_of(*expected));
+    }
+    CHECK(std::ranges::all_of(episode, [](std::uint32_t number) { return number > 0; }));
+    CHECK_THROWS_AS(env->step_or_reset(std::vector<std::int32_t>(kEnvs, 1000)), std::invalid_argument);
+  }
+}
+
 TEST_CASE("an environment is reset and stepped alone, and the others stay as they are") {
   for (const TaskConfig& task : all_tasks()) {
     constexpr int kEnvs = 4, kRow = 2, kEpisode = 5, kSteps = 30;

@@ -75,6 +75,27 @@ TEST_CASE("environments from a later one on draw the streams of those") {
   }
 }
 
+TEST_CASE("environments move to other streams, and chosen ones begin their next episodes, as on the CPU") {
+  if (skip_without_gpu()) return;
+  constexpr int kEnvs = 300;
+  std::vector<std::uint8_t> chosen(kEnvs);
+  for (int i = 0; i < kEnvs; i += 7) chosen[i] = 1;
+  const DeviceBuffer<std::uint8_t> on_device(chosen);
+  for (const TaskConfig& task : many_tasks()) {
+    CAPTURE(text_of(task));
+    const auto cpu = make_cpu(task, kEnvs);
+    const auto cuda = make_cuda(task, kEnvs);
+    CHECK(play_both(*cpu, *cuda, 5) == "");
+    cpu->reset_chosen(chosen);
+    cuda->reset_chosen(on_device.data(), nullptr);
+    CHECK(play_both(*cpu, *cuda, 20) == "");
+    cpu->move_streams(1000);
+    cuda->move_streams(1000, nullptr);
+    CHECK(play_both(*cpu, *cuda, 20) == "");
+    CHECK(play_both(*make_cpu(task, kEnvs, 7, 1000), *make_cuda(task, kEnvs), 20) != "");
+  }
+}
+
 TEST_CASE("a replayed graph plays as launches do") {
   if (skip_without_gpu()) return;
   constexpr int kEnvs = 500, kReplays = 60;
