@@ -173,7 +173,9 @@ class Backbone(NativeModule):
         memory = self.initial_state(x.shape[0]) if state is None else list(state)
         dtype = self._dtype_on(x.device, x.dtype)
         if torch.compiler.is_compiling():
-            return _step(self._key, x, memory, self._network_tensors.parameters, dtype, self.training), memory
+            with torch.no_grad():
+                y = _step(self._key, x, memory, self._network_tensors.parameters, dtype, self.training)
+            return y, memory
         self._check_places()
         return self._network.step(x, memory, dtype, self.training), memory
 
@@ -206,7 +208,10 @@ class Backbone(NativeModule):
 
         Args:
             dtype: of the input; None: the parameters'.
-            device: None: the parameters'. It need not be there.
+            device: None: the parameters'.
+
+        Raises:
+            ValueError: a GPU that is not there.
         """
         like = self._network_tensors.parameters[0]
         return roads(self._network, dtype or like.dtype, device or like.device)

@@ -199,8 +199,10 @@ class NativeModule(_Node):
 
 
 def roads(network: Any, dtype: torch.dtype, device: torch.device | str) -> list[Road]:
-    """The roads of a C++ network, from the C++ library's answers."""
-    return [Road(r.part, r.road, r.reason, r.fast) for r in network.roads(dtype, torch.device(device))]
+    """The roads of a C++ network. Raises ValueError for a GPU that is not there, whose kernels cannot be asked."""
+    if (device := torch.device(device)).type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device '{device}' is not there: GPUs found: {torch.cuda.device_count()}")
+    return [Road(r.part, r.road, r.reason, r.fast) for r in network.roads(dtype, device)]
 
 
 # What torch.compile sees: operations on a module that a number stands for, with its parameters among their inputs. The
