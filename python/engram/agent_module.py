@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engram import _native
-from engram.native_module import NativeModule, Road, roads
+from engram.native_module import NativeModule, Road, dtype_on, roads
 from engram.options import Value, option_texts
 
 
@@ -58,7 +58,8 @@ class AgentModule(NativeModule):
             observation: [B, T, ...], uint8 or float32 as the task gives it.
             previous_action: int64 [B, T]; where there is none, the number of actions.
             previous_reward: floating [B, T]; 0 where there is none.
-            lengths: int64 [B], 0..T: the steps of each episode; None: all T. What is computed behind them means nothing.
+            lengths: int64 [B], 0..T: the steps of each episode; None: all T. What is computed behind them means
+                nothing.
 
         Returns:
             "features" [B, T, D], the memory's output in the type of products, and by its name each head's output [B, T,
@@ -72,7 +73,7 @@ class AgentModule(NativeModule):
                 previous_action.shape[:1], previous_action.shape[-1], dtype=torch.int64, device=previous_action.device
             )
         like = self._network_tensors.parameters[0]
-        dtype = self._dtype_on(like.device, like.dtype)
+        dtype = dtype_on(like.device, like.dtype)
         outputs = self._run([observation, previous_action, previous_reward, lengths], dtype)
         return dict(zip(["features", *self.head_names], outputs))
 

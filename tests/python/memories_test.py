@@ -113,6 +113,7 @@ def test_the_state_dict_has_engrams_names():
     transformer = Backbone("transformer", width=8, layers=1)
     assert "blocks.0.attention.query.bias" in transformer.state_dict()
     assert [name for name, _ in transformer.named_buffers()] == ["position_code"]
+    assert "position_code" not in transformer.state_dict()
     assert all(isinstance(p, nn.Parameter) and p.is_leaf and p.requires_grad for p in transformer.parameters())
 
 
@@ -464,6 +465,17 @@ def test_a_compiled_step_rewrites_the_state():
         assert_all_close([y, *compiled], [wanted, *eager])
 
 
+def test_operations_change_what_they_say():
+    memory, x = small("hqlt"), inputs()
+    rest = (list(memory.parameters()), torch.float32, True)
+    checks = ("test_schema", "test_faketensor")
+    step = (memory._key, x[:, 0], memory.initial_state(BATCH), *rest)
+    torch.library.opcheck(torch.ops.engram.step, step, test_utils=checks)
+    given = [x, torch.full((BATCH,), TIME), *memory.initial_state(BATCH)]
+    for recorded in (False, True):
+        torch.library.opcheck(torch.ops.engram.forward, (memory._key, given, *rest, recorded), test_utils=checks)
+
+
 def test_records_end_with_their_graphs():
     memory, x = small("gru"), inputs()
     network, parameters = memory._network, list(memory.parameters())
@@ -590,7 +602,8 @@ def test_a_gpu_computes_what_a_cpu_does(name):
     memory.cuda()
     found, state = memory(x.cuda(), return_state=True)
     assert all(t.is_cuda for t in state)
-    assert_all_close([t.cpu() for t in (found, memory(x.cuda()), *state)], [wanted, wanted, *last], rtol=1e-3, atol=1e-4)
+    fresh = memory(x.cuda())
+    assert_all_close([t.cpu() for t in (found, fresh, *state)], [wanted, wanted, *last], rtol=1e-3, atol=1e-4)
     outputs, state = [], None
     for t in range(TIME):
         y, state = memory.step(x[:, t].cuda(), state)
