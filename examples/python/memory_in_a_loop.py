@@ -10,7 +10,7 @@ from torch import nn
 
 import engram
 
-TOKENS, STEPS, BATCH = 8, 32, 64
+TOKENS, STEPS, BATCH = 4, 16, 64
 
 
 class Recall(nn.Module):
@@ -29,10 +29,10 @@ class Recall(nn.Module):
 def accuracy_after(name: str, updates: int, device: str) -> float:
     """Trains a network with the memory of that name; returns how often it is right on sequences that it never saw."""
     options = {option.name for option in engram.backbone_options(name)}
-    wanted = {"width": 64, "layers": 2, "dropout": 0.0}
-    memory = engram.Backbone(name, max_steps=STEPS, **{key: wanted[key] for key in wanted.keys() & options})
+    wanted = {"width": 32, "layers": 1, "dropout": 0.0}
+    memory = engram.Backbone(name, max_steps=STEPS, **{key: wanted[key] for key in wanted if key in options})
     model = Recall(memory).to(device)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3)
     for update in range(1, updates + 1):
         tokens = torch.randint(TOKENS, (BATCH, STEPS), device=device)
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device == "cuda"):  # the fused kernels

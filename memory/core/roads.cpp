@@ -23,7 +23,7 @@ Road learning_road(const SequenceModel& backbone, bool use_kernels, torch::Devic
 
 Road step_road(const SequenceModel& backbone, torch::Device device, torch::ScalarType dtype) {
   const Support kernels =
-      device.is_cuda() ? backbone.supports_step(dtype, device) : Support::no("kernels are of a GPU");
+      device.is_cuda() ? backbone.supports_step(dtype, device) : Support::no("the kernels are for GPUs");
   const Road road = road_of("step", kernels, Support(), /*use_kernels=*/true, device, dtype);
   return device.is_cuda() ? around_mixers(road, backbone.supports_step_blocks(dtype, device), dtype) : road;
 }

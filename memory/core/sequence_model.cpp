@@ -90,15 +90,15 @@ torch::Tensor SequenceModel::run_on_kernels(const torch::Tensor&, const torch::T
 }
 
 void SequenceModel::check_state(const MemoryState& state, std::int64_t batch) const {
-  const MemoryState row = initial_state(1);
-  TORCH_CHECK_VALUE(state.tensors.size() == row.tensors.size(), "memory state has ", state.tensors.size(),
-                    " tensors; this backbone has ", row.tensors.size());
+  const MemoryState likes = initial_state(0);  // of no row: it takes no memory
+  TORCH_CHECK_VALUE(state.tensors.size() == likes.tensors.size(), "memory state has ", state.tensors.size(),
+                    " tensors; this backbone has ", likes.tensors.size());
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
-    const torch::Tensor &own = state.tensors[i], &like = row.tensors[i];
+    const torch::Tensor &own = state.tensors[i], &like = likes.tensors[i];
     std::vector<std::int64_t> shape = like.sizes().vec();
     shape[0] = batch;
     TORCH_CHECK_VALUE(own.sizes() == shape, "memory state tensor ", i, " has shape ", own.sizes(), "; here it must be ",
-                      shape);
+                      at::IntArrayRef(shape));
     TORCH_CHECK_VALUE(own.scalar_type() == like.scalar_type() && own.device() == like.device(), "memory state tensor ",
                       i, " is ", own.scalar_type(), " on ", own.device(), "; here it must be ", like.scalar_type(),
                       " on ", like.device());

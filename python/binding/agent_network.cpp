@@ -34,6 +34,7 @@ Settings NativeAgentNetwork::settings() const {
 
 std::vector<Road> NativeAgentNetwork::roads(torch::ScalarType dtype, torch::Device device) {
   const Pass pass(*this, network_->is_training());
+  const c10::OptionalDeviceGuard current(device);
   network_->compute_in(dtype);
   return network_->roads(device);
 }
@@ -51,13 +52,14 @@ void NativeAgentNetwork::check_inputs(const std::vector<Tensor>& inputs) const {
   TORCH_CHECK_VALUE(
       previous_action.dim() == 2 && previous_action.size(0) >= 1 && previous_action.scalar_type() == torch::kInt64,
       "previous_action must be int64 [batch, time], not ", previous_action.scalar_type(), " ", previous_action.sizes());
-  std::vector<std::int64_t> shape = previous_action.sizes().vec();
-  TORCH_CHECK_VALUE(previous_reward.sizes() == shape && previous_reward.is_floating_point(),
-                    "previous_reward must be floating ", shape, ", not ", previous_reward.scalar_type(), " ",
+  const at::IntArrayRef rows = previous_action.sizes();
+  TORCH_CHECK_VALUE(previous_reward.sizes() == rows && previous_reward.is_floating_point(),
+                    "previous_reward must be floating ", rows, ", not ", previous_reward.scalar_type(), " ",
                     previous_reward.sizes());
+  std::vector<std::int64_t> shape = rows.vec();
   for (const std::int64_t size : task_.observation.shape()) shape.push_back(size);
   TORCH_CHECK_VALUE(observation.sizes() == shape, "observation has shape ", observation.sizes(), "; it must be ",
-                    shape);
+                    at::IntArrayRef(shape));
   if (!previous_action.is_cpu() || previous_action.numel() == 0) return;
   const auto [least, most] = previous_action.aminmax();
   for (const std::int64_t action : {least.item<std::int64_t>(), most.item<std::int64_t>()})

@@ -63,6 +63,7 @@ Settings NativeBackbone::options() const {
 }
 
 std::vector<Road> NativeBackbone::roads(torch::ScalarType dtype, torch::Device device) const {
+  const c10::OptionalDeviceGuard current(device);
   return {learning_road(*model_, /*use_kernels=*/true, device, dtype), step_road(*model_, device, dtype)};
 }
 

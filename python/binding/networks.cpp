@@ -1,7 +1,9 @@
 #include "python/binding/networks.h"
 
 #include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <stdexcept>
@@ -65,10 +67,14 @@ class Records {
   std::map<std::int64_t, Recorded> recorded_;
 };
 
-Tensor apart_from(const Tensor& output, const Tensors& inputs) {
-  for (const Tensor& input : inputs)
-    if (output.is_alias_of(input)) return output.clone(at::MemoryFormat::Contiguous);
-  return output.contiguous();
+// The results of a custom operation: contiguous, sharing memory with neither what it was given nor each other.
+Tensors apart(const Tensors& results, Tensors taken) {
+  const std::size_t given = taken.size();
+  for (const Tensor& result : results) {
+    const bool shares = std::ranges::any_of(taken, [&](const Tensor& other) { return result.is_alias_of(other); });
+    taken.push_back(shares ? result.clone(at::MemoryFormat::Contiguous) : result.contiguous());
+  }
+  return {taken.begin() + static_cast<std::ptrdiff_t>(given), taken.end()};
 }
 
 template <class Named>
@@ -81,7 +87,10 @@ NativeNetwork::NamedTensors listed(const Named& named) {
 }  // namespace
 
 NativeNetwork::Pass::Pass(NativeNetwork& network, bool training)
-    : turn_(network.turn_), device_(network.device().type()), casts_before_(autocast::is_autocast_enabled(device_)) {
+    : turn_(network.turn_),
+      current_(network.device()),
+      device_(network.device().type()),
+      casts_before_(autocast::is_autocast_enabled(device_)) {
   if (network.module_->is_training() != training) network.module_->train(training);
   if (!casts_before_) return;
   autocast::clear_cache();  // weights in there may be older, or cast with gradients where now there are none
@@ -109,6 +118,10 @@ Tensors NativeNetwork::forward(const Tensors& inputs, torch::ScalarType dtype, b
 }
 
 Tensors NativeNetwork::compiled_forward(const Tensors& inputs, torch::ScalarType dtype, bool training, bool recorded) {
+  // A custom operation is called beneath autograd, which is to record here.
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  const c10::impl::ForceDispatchKeyGuard above(keys.included_,
+                                               keys.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   const torch::AutoGradMode records(recorded);
   Tensors leaves, wanted;
   for (const Tensor& input : inputs) {
@@ -118,8 +131,7 @@ Tensors NativeNetwork::compiled_forward(const Tensors& inputs, torch::ScalarType
   if (recorded)
     for (const auto& [name, parameter] : parameters())
       if (parameter.requires_grad()) wanted.push_back(parameter);
-  Tensors outputs = forward(leaves, dtype, training);
-  for (Tensor& output : outputs) output = apart_from(output, inputs);
+  Tensors outputs = apart(forward(leaves, dtype, training), inputs);
   Tensors given;
   for (const Tensor& output : outputs) given.push_back(output.detach());
   given.push_back(recorded ? Records::all().ticket_of({std::move(outputs), std::move(wanted)})
@@ -138,9 +150,8 @@ Tensors NativeNetwork::backward(const Tensor& ticket, const Tensors& gradients) 
   Tensors wanted = torch::autograd::grad(outputs, recorded.wanted, of_outputs, /*retain_graph=*/true,
                                          /*create_graph=*/false, /*allow_unused=*/true);
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    wanted[i] = wanted[i].defined() ? wanted[i].contiguous()
-                                    : torch::zeros_like(recorded.wanted[i], torch::requires_grad(false));
-  return wanted;
+    if (!wanted[i].defined()) wanted[i] = torch::zeros_like(recorded.wanted[i], torch::requires_grad(false));
+  return apart(wanted, gradients);
 }
 
 void NativeNetwork::check_input(const char* name, const Tensor& input) const {

@@ -2,6 +2,7 @@
 // of modules of its own (python/engram/native_module.py).
 #pragma once
 
+#include <c10/core/DeviceGuard.h>
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -52,7 +53,8 @@ class NativeNetwork {
  protected:
   explicit NativeNetwork(std::shared_ptr<torch::nn::Module> module) : module_(std::move(module)) {}
 
-  // While it lives, the network is this thread's and in that mode, and LibTorch casts nothing by itself.
+  // While it lives, the network is this thread's and in that mode, its device is the current one, and LibTorch casts
+  // nothing by itself.
   class Pass {
    public:
     Pass(NativeNetwork& network, bool training);
@@ -62,6 +64,7 @@ class NativeNetwork {
 
    private:
     std::unique_lock<std::mutex> turn_;
+    c10::OptionalDeviceGuard current_;
     torch::DeviceType device_;
     bool casts_before_;
   };

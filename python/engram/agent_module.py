@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engram import _native
-from engram.native_module import NativeModule, Road, roads
+from engram.native_module import NativeModule, Road, dtype_on, roads
 from engram.options import Value, option_texts
 
 
@@ -25,19 +25,23 @@ class AgentModule(NativeModule):
     """
 
     def __init__(self, settings: Mapping[str, Value]) -> None:
-        super().__init__(_native.AgentNetwork(option_texts(settings)))
+        self._begin_with(_native.AgentNetwork(option_texts(settings)))
 
     @classmethod
     def of_network(cls, network: _native.AgentNetwork) -> "AgentModule":
         """The module of a network that the extension made, with which it shares the weights."""
         module = cls.__new__(cls)
-        NativeModule.__init__(module, network)
+        module._begin_with(network)
         return module
+
+    def _begin_with(self, network: _native.AgentNetwork) -> None:
+        super().__init__(network)
+        self._heads = network.heads()
 
     @property
     def head_names(self) -> list[str]:
         """The heads, those that follow others last."""
-        return [name for name, _ in self._network.heads()]
+        return [name for name, _ in self._heads]
 
     def forward(
         self,
@@ -54,7 +58,8 @@ class AgentModule(NativeModule):
             observation: [B, T, ...], uint8 or float32 as the task gives it.
             previous_action: int64 [B, T]; where there is none, the number of actions.
             previous_reward: floating [B, T]; 0 where there is none.
-            lengths: int64 [B], 0..T: the steps of each episode; None: all T. What is computed behind them means nothing.
+            lengths: int64 [B], 0..T: the steps of each episode; None: all T. What is computed behind them means
+                nothing.
 
         Returns:
             "features" [B, T, D], the memory's output in the type of products, and by its name each head's output [B, T,
@@ -68,7 +73,7 @@ class AgentModule(NativeModule):
                 previous_action.shape[:1], previous_action.shape[-1], dtype=torch.int64, device=previous_action.device
             )
         like = self._network_tensors.parameters[0]
-        dtype = self._dtype_on(like.device, like.dtype)
+        dtype = dtype_on(like.device, like.dtype)
         outputs = self._run([observation, previous_action, previous_reward, lengths], dtype)
         return dict(zip(["features", *self.head_names], outputs))
 
@@ -77,14 +82,17 @@ class AgentModule(NativeModule):
 
         Args:
             dtype: of products; None: the parameters'. bfloat16 is what torch.autocast asks for.
-            device: None: the parameters'. It need not be there.
+            device: None: the parameters'.
+
+        Raises:
+            ValueError: a GPU that is not there.
         """
         like = self._network_tensors.parameters[0]
         return roads(self._network, dtype or like.dtype, device or like.device)
 
     def _outputs_like(self, inputs: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
         batch, steps = inputs[1].shape
-        widths = [self._network.width, *(outputs for _, outputs in self._network.heads())]
+        widths = [self._network.width, *(outputs for _, outputs in self._heads)]
         device = inputs[1].device
         dtypes = [dtype] + [self._network_tensors.parameters[0].dtype] * (len(widths) - 1)
         return [

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engram import _native
-from engram.native_module import NativeModule, Road, module_of, roads
+from engram.native_module import NativeModule, Road, dtype_on, module_of, roads
 from engram.options import Option, Value, option_texts, option_value
 
 
@@ -149,7 +149,7 @@ class Backbone(NativeModule):
             inputs += state
         elif return_state:
             inputs += self.initial_state(x.shape[0])
-        y, *final_state = self._run(inputs, self._dtype_on(x.device, x.dtype))
+        y, *final_state = self._run(inputs, dtype_on(x.device, x.dtype))
         return (y, final_state) if return_state else y
 
     def step(self, x: Tensor, state: Sequence[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
@@ -171,9 +171,11 @@ class Backbone(NativeModule):
         if x.dim() != 2:
             raise ValueError(f"x has shape {list(x.shape)}; it must be [batch, {self.width}]")
         memory = self.initial_state(x.shape[0]) if state is None else list(state)
-        dtype = self._dtype_on(x.device, x.dtype)
+        dtype = dtype_on(x.device, x.dtype)
         if torch.compiler.is_compiling():
-            return _step(self._key, x, memory, self._network_tensors.parameters, dtype, self.training), memory
+            with torch.no_grad():
+                y = _step(self._key, x, memory, self._network_tensors.parameters, dtype, self.training)
+            return y, memory
         self._check_places()
         return self._network.step(x, memory, dtype, self.training), memory
 
@@ -187,9 +189,10 @@ class Backbone(NativeModule):
 
     @staticmethod
     def reset_rows(state: Sequence[Tensor], mask: Tensor) -> list[Tensor]:
-        """The state, forgotten in the rows where mask, bool [B], is true: what they held, NaN included, leaves no trace.
+        """The state, forgotten in the rows where mask, bool [B], is true.
 
-        Nothing is overwritten, and gradients reach what is kept. Raises ValueError for a mask that does not fit.
+        What they held, NaN included, leaves no trace; nothing is overwritten, and gradients reach what is kept. Raises
+        ValueError for a mask that does not fit.
         """
         for tensor in state:
             if mask.dtype != torch.bool or mask.shape != tensor.shape[:1]:
@@ -206,7 +209,10 @@ class Backbone(NativeModule):
 
         Args:
             dtype: of the input; None: the parameters'.
-            device: None: the parameters'. It need not be there.
+            device: None: the parameters'.
+
+        Raises:
+            ValueError: a GPU that is not there.
         """
         like = self._network_tensors.parameters[0]
         return roads(self._network, dtype or like.dtype, device or like.device)

@@ -44,7 +44,10 @@ class _Held:
 
     def deepcopy(self, memo: dict[int, Any]) -> Tensor:
         network = self._network()
-        twin = copy.deepcopy(self._alone(), memo) if network is None else copy.deepcopy(network, memo).tensors[self.name]
+        if network is None:
+            twin = copy.deepcopy(self._alone(), memo)
+        else:
+            twin = copy.deepcopy(network, memo).tensors[self.name]
         memo[id(self._tensor())] = twin
         return twin
 
@@ -65,14 +68,14 @@ class _NetworkTensors:
     def __init__(self, network: _native.Network) -> None:
         self.network = network
         self.parameters = [self._hold(name, tensor) for name, tensor in network.parameters()]
-        self.tensors: dict[str, Tensor] = {tensor.held.name: tensor for tensor in self.parameters}
+        self.tensors: dict[str, Tensor] = {tensor._held.name: tensor for tensor in self.parameters}
         for parameter in self.parameters:
             parameter.__class__ = nn.Parameter
         self.tensors |= {name: self._hold(name, tensor) for name, tensor in network.buffers()}
 
     def _hold(self, name: str, tensor: Tensor) -> Tensor:
-        tensor.held = _Held(tensor, self, name)
-        tensor.__deepcopy__, tensor.__reduce_ex__ = tensor.held.deepcopy, tensor.held.reduce
+        tensor._held = _Held(tensor, self, name)
+        tensor.__deepcopy__, tensor.__reduce_ex__ = tensor._held.deepcopy, tensor._held.reduce
         return tensor
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -104,7 +107,7 @@ class _Node(nn.Module):
             (place, key, tensor)
             for place in (self._parameters, self._buffers)
             for key, tensor in place.items()
-            if hasattr(tensor, "held")
+            if hasattr(tensor, "_held")
         ]
         yield
         for place, key, tensor in places:
@@ -170,17 +173,11 @@ class NativeModule(_Node):
     def _network(self) -> Any:
         return self._network_tensors.network
 
-    def _dtype_on(self, device: torch.device, dtype: torch.dtype) -> torch.dtype:
-        """The type of products on that device: autocast's where a GPU is in its scope, else `dtype`."""
-        if device.type == "cuda" and torch.is_autocast_enabled("cuda"):
-            return torch.get_autocast_dtype("cuda")
-        return dtype
-
     def _check_places(self) -> None:
         for place, key, tensor in self._places:
             if place.get(key) is not tensor:
                 raise RuntimeError(
-                    f"parameter {tensor.held.name} was replaced, but C++ computes with the one that it was made with: "
+                    f"parameter {tensor._held.name} was replaced, but C++ computes with the one that it was made with: "
                     "change that one in place"
                 )
 
@@ -198,9 +195,18 @@ class NativeModule(_Node):
         raise NotImplementedError
 
 
+def dtype_on(device: torch.device, dtype: torch.dtype) -> torch.dtype:
+    """The type of products on that device: autocast's where a GPU is in its scope, else `dtype`."""
+    if device.type == "cuda" and torch.is_autocast_enabled("cuda"):
+        return torch.get_autocast_dtype("cuda")
+    return dtype
+
+
 def roads(network: Any, dtype: torch.dtype, device: torch.device | str) -> list[Road]:
-    """The roads of a C++ network, from the C++ library's answers."""
-    return [Road(r.part, r.road, r.reason, r.fast) for r in network.roads(dtype, torch.device(device))]
+    """The roads of a C++ network. Raises ValueError for a GPU that is not there, whose kernels cannot be asked."""
+    if (device := torch.device(device)).type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device '{device}' is not there: GPUs found: {torch.cuda.device_count()}")
+    return [Road(r.part, r.road, r.reason, r.fast) for r in network.roads(dtype, device)]
 
 
 # What torch.compile sees: operations on a module that a number stands for, with its parameters among their inputs. The
