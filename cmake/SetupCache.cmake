@@ -2,6 +2,7 @@
 #   ENGRAM_CACHED_LIBTORCH  folder with LibTorch's include/ and lib/, or empty
 #   ENGRAM_CACHED_CUDA_LIBRARIES  stamp of the libraries beside it that it needs on a GPU, or empty
 #   ENGRAM_CACHED_CUDA      folder with bin/nvcc, or empty
+#   ENGRAM_CACHED_PYTHON_PACKAGES  folder of the packages that tests of the Python package import, or empty
 if(DEFINED ENV{ENGRAM_CACHE})
   set(_cache $ENV{ENGRAM_CACHE})
 elseif(DEFINED ENV{XDG_CACHE_HOME})
@@ -31,10 +32,11 @@ endfunction()
 _engram_cached(ENGRAM_CACHED_LIBTORCH libtorch requirements.txt lib/python3*/site-packages/torch)
 _engram_cached(ENGRAM_CACHED_CUDA cuda requirements-cuda.txt site/nvidia/cu13)
 set(ENGRAM_CACHED_CUDA_LIBRARIES "")
+set(ENGRAM_CACHED_PYTHON_PACKAGES "")
 if(ENGRAM_CACHED_LIBTORCH)
-  file(SHA256 ${PROJECT_SOURCE_DIR}/apps/scripts/requirements-gpu.txt _digest)
-  string(SUBSTRING ${_digest} 0 12 _digest)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/scripts/requirements-gpu.txt)
   file(REAL_PATH ${ENGRAM_CACHED_LIBTORCH} ENGRAM_CACHED_LIBTORCH)
-  file(GLOB ENGRAM_CACHED_CUDA_LIBRARIES ${ENGRAM_CACHED_LIBTORCH}/../../../../cuda_libraries-${_digest}/complete)
+  # Both stand in LibTorch's own installation.
+  cmake_path(SET _cache NORMALIZE ${ENGRAM_CACHED_LIBTORCH}/../../../..)
+  _engram_cached(ENGRAM_CACHED_CUDA_LIBRARIES cuda_libraries requirements-gpu.txt complete)
+  _engram_cached(ENGRAM_CACHED_PYTHON_PACKAGES python_packages requirements-python.txt site)
 endif()

@@ -1,11 +1,13 @@
 #include "envs/registry.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
 #include "base/named_registry.h"
 #include "base/suggest.h"
 #include "envs/all_tasks.h"
+#include "envs/external_task.h"
 
 namespace engram {
 namespace {
@@ -43,6 +45,12 @@ std::vector<std::string> task_names() { return registry().tasks.names(); }
 
 const std::vector<TaskPreset>& task_presets() { return registry().presets; }
 
+std::vector<std::string> task_and_preset_names() {
+  std::vector<std::string> names = task_names();
+  for (const TaskPreset& preset : task_presets()) names.push_back(preset.name);
+  return names;
+}
+
 const TaskPreset& task_preset(const std::string& name) {
   std::vector<std::string> names;
   for (const TaskPreset& preset : task_presets()) {
@@ -52,7 +60,8 @@ const TaskPreset& task_preset(const std::string& name) {
   throw UserError(unknown_name("preset", name, names, "engram list"));
 }
 
-TaskConfig::TaskConfig(const std::string& name) : NamedConfig(name, registry().tasks.defaults(name)) {}
+TaskConfig::TaskConfig(const std::string& name)
+    : NamedConfig(name, name == kExternalTask ? external_task_defaults() : registry().tasks.defaults(name)) {}
 
 TaskConfig TaskConfig::from_preset(const std::string& preset) {
   const TaskPreset& known = task_preset(preset);
@@ -60,6 +69,13 @@ TaskConfig TaskConfig::from_preset(const std::string& preset) {
   OptionList options = config.options();
   for (const auto& [key, value] : known.values) options.set(std::string(kTaskSection) + "." + key, value);
   return config;
+}
+
+TaskConfig TaskConfig::named(const std::string& name) {
+  const std::vector<std::string> tasks = task_names(), all = task_and_preset_names();
+  if (std::ranges::find(all, name) == all.end())
+    throw UserError(unknown_name("task or preset", name, all, "engram list"));
+  return std::ranges::find(tasks, name) != tasks.end() ? TaskConfig(name) : from_preset(name);
 }
 
 TaskInfo TaskConfig::info() const {

@@ -53,16 +53,21 @@ void add_task(TaskEntry entry);
 
 std::vector<std::string> task_names();
 const std::vector<TaskPreset>& task_presets();
+// Of all tasks, then of all presets.
+std::vector<std::string> task_and_preset_names();
 // Throws UserError for an unknown name (naming the nearest).
 const TaskPreset& task_preset(const std::string& name);
 
 // A task and its options.
 class TaskConfig : public NamedConfig<AnyTaskOptions> {
  public:
-  // The task with its defaults. Throws UserError for an unknown name (naming the nearest).
+  // The task with its defaults; also the one of external_task.h. Throws UserError for an unknown name (naming the
+  // nearest).
   explicit TaskConfig(const std::string& name);
   // The task of the preset, with the preset's values. Throws UserError for an unknown preset.
   static TaskConfig from_preset(const std::string& preset);
+  // Of a task or of a preset, whichever has that name. Throws UserError for a name of neither.
+  static TaskConfig named(const std::string& name);
 
   // What the task looks like with these options.
   TaskInfo info() const;

@@ -21,8 +21,6 @@ constexpr int kInkLevels = 15;  // between none and full: few, so that an animat
 
 cv::Mat view_of(RgbImage& image) { return cv::Mat(image.height, image.width, CV_8UC3, image.pixels.data()); }
 
-cv::Scalar scalar(Rgb colour) { return cv::Scalar(colour.red, colour.green, colour.blue); }
-
 double font_size(const TextStyle& style) { return style.height * kSupersampling / kCapitalHeight; }
 
 int stroke(const TextStyle& style) {
@@ -37,46 +35,6 @@ std::string shortened(const std::string& text, const TextStyle& style, int width
 }
 
 }  // namespace
-
-RgbImage::RgbImage(int width, int height, Rgb colour)
-    : width(width), height(height), pixels(static_cast<std::size_t>(width) * height * 3) {
-  fill_box(*this, {0, 0, width, height}, colour);
-}
-
-void fill_box(RgbImage& image, const Box& box, Rgb colour) {
-  const cv::Rect inside = cv::Rect(box.x, box.y, box.width, box.height) & cv::Rect(0, 0, image.width, image.height);
-  view_of(image)(inside).setTo(scalar(colour));
-}
-
-void outline_box(RgbImage& image, const Box& box, Rgb colour, int thickness) {
-  fill_box(image, {box.x, box.y, box.width, thickness}, colour);
-  fill_box(image, {box.x, box.bottom() - thickness, box.width, thickness}, colour);
-  fill_box(image, {box.x, box.y, thickness, box.height}, colour);
-  fill_box(image, {box.right() - thickness, box.y, thickness, box.height}, colour);
-}
-
-void fill_arrow(RgbImage& image, const Box& box, Facing facing, Rgb colour) {
-  const int margin = box.width / 5, length = box.width - 2 * margin;
-  // From the base to the tip, a line across each.
-  for (int along = 0; along < length; ++along) {
-    const int width = std::max(1, length - along), from = margin + (length - width) / 2;
-    const int ahead = margin + along, behind = box.width - 1 - ahead;
-    switch (facing) {
-      case Facing::kRight:
-        fill_box(image, {box.x + ahead, box.y + from, 1, width}, colour);
-        break;
-      case Facing::kDown:
-        fill_box(image, {box.x + from, box.y + ahead, width, 1}, colour);
-        break;
-      case Facing::kLeft:
-        fill_box(image, {box.x + behind, box.y + from, 1, width}, colour);
-        break;
-      case Facing::kUp:
-        fill_box(image, {box.x + from, box.y + behind, width, 1}, colour);
-        break;
-    }
-  }
-}
 
 void paste(RgbImage& image, const RgbImage& picture, int x, int y) {
   const cv::Rect inside = cv::Rect(x, y, picture.width, picture.height) & cv::Rect(0, 0, image.width, image.height);

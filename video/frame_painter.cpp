@@ -25,12 +25,6 @@ constexpr int kActionNameWidth = 112;
 constexpr int kTrackWidth = 148;
 constexpr int kPanelWidth = kObservationSize + kGap + kStatusWidth;
 constexpr int kFooterHeight = 52;
-constexpr int kWideBoard = 912;         // a board above the panels may be this wide
-constexpr int kBoardBesidePanel = 484;  // one beside them this wide ...
-constexpr int kBoardHeight = 420;       // ... and either this high
-constexpr int kLargestCell = 44;
-
-bool beside_panel(int rows, int columns) { return columns <= 2 * rows; }
 
 int even(int length) { return length + length % 2; }
 
@@ -71,9 +65,7 @@ FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, 
     : task_(std::move(task)),
       subtitle_(std::move(subtitle)),
       scale_(scale),
-      board_(board_rows, board_columns,
-             scale * (beside_panel(board_rows, board_columns) ? kBoardBesidePanel : kWideBoard), scale * kBoardHeight,
-             scale * kLargestCell),
+      board_(BoardLayout::of_film(board_rows, board_columns, scale)),
       has_memory_(!memory_rows.empty()),
       memory_(memory_rows, scale) {
   const int margin = scale * kMargin;
@@ -85,7 +77,7 @@ FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, 
   board_.place(margin, top);
   int right = 0;
   int bottom = 0;
-  if (beside_panel(board_rows, board_columns)) {
+  if (BoardLayout::stands_beside_panels(board_rows, board_columns)) {
     const int x = board_.box().right() + gap;
     observation_ = {x, top + label, size, size};
     actions_ = {x, observation_.bottom() + scale * 18, scale * kPanelWidth, actions_height};

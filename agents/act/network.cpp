@@ -1,28 +1,17 @@
 #include "agents/act/network.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "agents/learn/optimizer/parameter_lists.h"
+#include "memory/core/roads.h"
 #include "nn/device/autocast.h"
 #include "nn/device/plain_operations.h"
+#include "nn/device/road.h"
 
 namespace engram {
-namespace {
-
-std::string type_name(torch::ScalarType dtype) { return dtype == torch::kBFloat16 ? "bfloat16" : "float32"; }
-
-// Of a part that has kernels of its own, or has not; `fastest` speaks of their form.
-Road road_of(const std::string& part, const Support& kernels, const Support& fastest, bool use_kernels,
-             torch::Device device, torch::ScalarType dtype) {
-  const std::string in = " in " + type_name(dtype);
-  if (!use_kernels) return {part, "LibTorch" + in, "kernels are off"};
-  if (!kernels) return {part, (device.is_cpu() ? "LibTorch and own loops" : "LibTorch") + in, kernels.reason()};
-  return {part, "fused kernels" + in, fastest.reason(), /*fast=*/true};
-}
-
-}  // namespace
 
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                            std::uint64_t seed, const LearnerConfig& learner)
@@ -113,6 +102,13 @@ HeadGroup AgentNetwork::all_heads() const {
   return group;
 }
 
+std::vector<HeadSpec> AgentNetwork::head_specs() const {
+  std::vector<HeadSpec> specs;
+  for (const auto& [spec, head] : heads_) specs.push_back(spec);
+  std::ranges::stable_partition(specs, [](const HeadSpec& spec) { return spec.follows.empty(); });
+  return specs;
+}
+
 HeadGroup::Outputs AgentNetwork::heads(const torch::Tensor& features) {
   const PlainOperations plain(!use_kernels_);
   return all_heads().outputs(features, compute_dtype_);
@@ -122,11 +118,7 @@ std::vector<Road> AgentNetwork::roads(torch::Device device) const {
   const torch::ScalarType dtype = compute_dtype_;
   const HeadGroup heads = all_heads();
   const Support heads_in_one = heads.supports_one_kernel(dtype, device);
-  Road backbone = road_of("backbone", backbone_->supports_learning(dtype, device),
-                          backbone_->supports_fastest_learning(dtype, device), use_kernels_, device, dtype);
-  if (use_kernels_ && !backbone.fast && backbone_->supports_blocks(dtype, device))
-    backbone.road = kFusedBlocks + (" in " + type_name(dtype));
-  return {backbone,
+  return {learning_road(*backbone_, use_kernels_, device, dtype),
           road_of("heads", heads.supports_kernels(dtype, device),
                   heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()),
                   use_kernels_, device, dtype),

@@ -22,9 +22,6 @@
 
 namespace engram {
 
-// The road of a backbone with SequenceModel::supports_blocks().
-inline constexpr const char* kFusedBlocks = "fused blocks, mixers by LibTorch";
-
 class AgentNetwork : public torch::nn::Module {
  public:
   // With the heads of `learner`. Weights are drawn from torch's default generator. Throws UserError for an image
@@ -64,6 +61,8 @@ class AgentNetwork : public torch::nn::Module {
   // those that follow one of them, without gradient. On a GPU each has float32 [..., its outputs or more], zeros after
   // these.
   HeadGroup::Outputs heads(const torch::Tensor& features);
+  // What these heads are: those that learn, in the order of the outputs, and behind them those that follow.
+  std::vector<HeadSpec> head_specs() const;
   // target <- (1 - tau) target + tau followed, of all heads that follow another.
   void update_targets(double tau);
   // How actions come from the heads, a rule of the caller's own, for features on `device`.
@@ -74,6 +73,9 @@ class AgentNetwork : public torch::nn::Module {
 
   // Seed and tick of all dropouts (base/dropout.h), int64 [2] on that device, where it stays.
   const torch::Tensor& dropout_seed_tick(torch::Device device) { return dropout_clock_->seed_tick(device); }
+
+  // What is drawn from here on is drawn by torch's default generator of that device (DropoutClock::draw_seed()).
+  void draw_dropout_seed(torch::Device device) { dropout_clock_->draw_seed(device); }
 
   // Everything that an optimiser trains: all but the target heads (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;

@@ -254,9 +254,62 @@ void EpisodeStore::visit_state(StateArchive& archive,
   if (archive.restoring()) {
     if (with_log_probs && log.episodes() > 0 && !log.keeps_log_probs())
       archive.refuse("log_prob", "the episodes' log-probabilities are missing");
-    keep(log, *make_environments(), archive);
+    if (make_environments) keep(log, *make_environments(), archive);
   }
+  if (!make_environments) visit_whole_episodes(archive, log);
   if (with_log_probs) visit_advantages(archive);
+}
+
+// What a log lacks of episodes that cannot be played again.
+void EpisodeStore::visit_whole_episodes(StateArchive& archive, const EpisodeLog& log) {
+  std::vector<std::uint8_t> observations, terminated;
+  std::vector<float> rewards;
+  if (!archive.restoring()) {
+    const torch::Tensor observation = observation_.cpu(), reward = reward_.cpu();
+    for (const Entry& entry : episodes_) {
+      const auto& [first, steps, ends] = entry.rows;
+      const std::uint8_t* const from = observation.const_data_ptr<std::uint8_t>() + first * rows_.row_bytes;
+      observations.insert(observations.end(), from, from + (steps + std::int64_t{1}) * rows_.row_bytes);
+      rewards.insert(rewards.end(), reward.const_data_ptr<float>() + first,
+                     reward.const_data_ptr<float>() + first + steps);
+      terminated.push_back(ends);
+    }
+  }
+  archive.array("observation", observations);
+  archive.array("reward", rewards);
+  archive.array("terminated", terminated);
+  if (!archive.restoring()) return;
+
+  const auto episodes = static_cast<std::size_t>(log.episodes()), row = static_cast<std::size_t>(rows_.row_bytes);
+  std::size_t steps = 0;
+  for (std::size_t i = 0; i < episodes; ++i) {
+    if (log.steps(i) < 1 || log.steps(i) > task_.max_episode_steps)
+      archive.refuse("steps", "an episode has none, or more than the environment allows");
+    steps += log.actions(i).size();
+  }
+  if (observations.size() != (steps + episodes) * row)
+    archive.refuse("observation", "it is not of the episodes' steps");
+  if (rewards.size() != steps) archive.refuse("reward", "it is not of the episodes' steps");
+  if (terminated.size() != episodes) archive.refuse("terminated", "it is not of the episodes");
+  clear();
+  const auto* observed = reinterpret_cast<const std::byte*>(observations.data());
+  auto reward = rewards.begin();
+  for (std::size_t i = 0; i < episodes; ++i) {
+    const std::span<const std::int32_t> actions = log.actions(i);
+    if (std::ranges::any_of(actions, [this](std::int32_t a) { return a < 0 || a >= task_.num_actions(); }))
+      archive.refuse("action", "a number is not an action");
+    Episode episode;
+    episode.environment = log.environment(i);
+    episode.number = log.number(i);
+    episode.actions.assign(actions.begin(), actions.end());
+    episode.log_probs.assign(log.log_probs(i).begin(), log.log_probs(i).end());
+    episode.observations.assign(observed, observed + (actions.size() + 1) * row);
+    episode.rewards.assign(reward, reward + static_cast<std::ptrdiff_t>(actions.size()));
+    episode.end = terminated[i] != 0 ? End::kTerminated : End::kTruncated;
+    observed += (actions.size() + 1) * row;
+    reward += static_cast<std::ptrdiff_t>(actions.size());
+    add(episode);
+  }
 }
 
 // Episode by episode.

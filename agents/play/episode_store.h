@@ -64,7 +64,8 @@ class EpisodeStore {
   // they were played; errors as of EpisodeLog::play.
   void keep(const EpisodeLog& log, VecEnv& environments, const StateArchive& archive);
 
-  // Restoring plays the episodes again. Waits for the device.
+  // Restoring plays the episodes again in the environments that are made; null: in none, the state keeps all of them.
+  // Waits for the device.
   void visit_state(StateArchive& archive, const std::function<std::unique_ptr<VecEnv>()>& make_environments);
 
   std::int64_t episodes() const { return static_cast<std::int64_t>(episodes_.size()); }
@@ -98,6 +99,7 @@ class EpisodeStore {
   EpisodeBatch new_batch(std::int64_t batch, std::int64_t steps) const;
   std::vector<StoredEpisode> chosen(const std::vector<std::int64_t>& indices) const;
   void visit_advantages(StateArchive& archive);
+  void visit_whole_episodes(StateArchive& archive, const EpisodeLog& log);
   torch::Tensor upload(const void* data, std::size_t bytes) const;
   void gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const;
   // Where there is GPU support.

@@ -91,6 +91,10 @@ class RecordedEnv {
   // actions were drawn from, float32 [N, A] at an address that stays; undefined: no policy took them.
   virtual void step(const torch::Tensor& probabilities_NA) = 0;
   void step() { step(torch::Tensor()); }
+  // Whether an episode's number and its actions give it again.
+  virtual bool plays_again() const { return true; }
+  // Steps of single environments since the last call that only began an episode, whose actions counted for nothing.
+  virtual std::int64_t unrecorded_steps() { return 0; }
 
  protected:
   RecordedEnv(const TaskInfo& task, int num_envs, int between_looks, torch::Device device)

@@ -56,7 +56,7 @@ int Rollout::steps_to_look() const {
 }
 
 Rollout::Played Rollout::look(int steps) {
-  Played played{steps, environments_->recording().look()};
+  Played played{steps, environments_->unrecorded_steps(), environments_->recording().look()};
   for (const RecordedEpisode& episode : played.episodes) number_N_[episode.environment] = episode.number + 1;
   if (!played.episodes.empty() && policy_->diverged())
     throw std::runtime_error("the policy's action probabilities are not finite: training has diverged");
@@ -103,6 +103,30 @@ void Rollout::draw_from(std::uint32_t stream) {
   work_.run([&] { policy_->draw_from(stream); });
 }
 
+// The episodes that were under way, step by step.
+void Rollout::play_running(const EpisodeLog& log, const StateArchive& archive) {
+  ActingRows rows = environments_->rows();
+  const std::size_t size = number_N_.size();
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i < size; ++i) longest = std::max(longest, log.steps(i));
+  // Between two looks no more than so many may be recorded.
+  for (std::int64_t t = 0; t < longest; ++t) {
+    torch::Tensor action_N = torch::full({static_cast<std::int64_t>(size)}, kNoAction, torch::kInt32);
+    for (std::size_t i = 0; i < size; ++i)
+      if (t < log.steps(i)) action_N.data_ptr<std::int32_t>()[i] = log.actions(i)[static_cast<std::size_t>(t)];
+    rows.action_N.copy_(action_N);
+    environments_->step();
+    if (!environments_->recording().look().empty())
+      archive.refuse("running.action", "the rules end an episode elsewhere than it did");
+  }
+  if (log.keeps_log_probs()) {
+    std::vector<RecordingMemory::Taken> running_N(size);
+    for (std::size_t i = 0; i < size; ++i)
+      running_N[i].log_probs.assign(log.log_probs(i).begin(), log.log_probs(i).end());
+    environments_->recording().put_log_probs(running_N);
+  }
+}
+
 void Rollout::visit_state(StateArchive& archive) {
   const TaskInfo& task = info();
   ActingRows rows = environments_->rows();
@@ -117,26 +141,11 @@ void Rollout::visit_state(StateArchive& archive) {
     archive.within("running", [&] { log.visit_state(archive); });
     if (archive.restoring()) {
       log.check_running(archive, task, size);
-      for (std::size_t i = 0; i < size; ++i) number_N_[i] = static_cast<std::uint32_t>(log.number(i));
+      const bool again = environments_->plays_again();
+      for (std::size_t i = 0; i < size; ++i)
+        number_N_[i] = static_cast<std::uint32_t>(log.number(i)) + (!again && log.steps(i) > 0 ? 1 : 0);
       environments_->restart(number_N_);
-      std::int64_t longest = 0;
-      for (std::size_t i = 0; i < size; ++i) longest = std::max(longest, log.steps(i));
-      // Between two looks no more than so many may be recorded.
-      for (std::int64_t t = 0; t < longest; ++t) {
-        torch::Tensor action_N = torch::full({static_cast<std::int64_t>(size)}, kNoAction, torch::kInt32);
-        for (std::size_t i = 0; i < size; ++i)
-          if (t < log.steps(i)) action_N.data_ptr<std::int32_t>()[i] = log.actions(i)[static_cast<std::size_t>(t)];
-        rows.action_N.copy_(action_N);
-        environments_->step();
-        if (!environments_->recording().look().empty())
-          archive.refuse("running.action", "the rules end an episode elsewhere than it did");
-      }
-      if (log.keeps_log_probs()) {
-        std::vector<RecordingMemory::Taken> running_N(size);
-        for (std::size_t i = 0; i < size; ++i)
-          running_N[i].log_probs.assign(log.log_probs(i).begin(), log.log_probs(i).end());
-        environments_->recording().put_log_probs(running_N);
-      }
+      if (again) play_running(log, archive);
       environments_->recording().look();
     }
     archive.within("policy", [&] {
@@ -145,9 +154,20 @@ void Rollout::visit_state(StateArchive& archive) {
       policy_->visit_state(archive, task.max_episode_steps);
     });
     if (!archive.restoring()) return;
+    if (!environments_->plays_again()) rows.fresh_N.fill_(1);
     if (((rows.action_N < 0) | (rows.action_N >= task.num_actions())).any().item<bool>())
       archive.refuse("policy.action", "a number is not an action");
   });
+}
+
+std::unique_ptr<Rollout> make_rollout(const Config& config, std::shared_ptr<AgentNetwork> network,
+                                      std::unique_ptr<RecordedEnv> environments, MemorySpan span,
+                                      std::uint32_t first_environment) {
+  const torch::Device device = environments->device();
+  const int num_envs = environments->size();
+  return std::make_unique<Rollout>(std::move(environments),
+                                   make_policy(config, std::move(network), device, num_envs, span, first_environment),
+                                   config.evaluation.dropout);
 }
 
 std::unique_ptr<Rollout> make_rollout(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device,
@@ -160,9 +180,7 @@ std::unique_ptr<Rollout> make_rollout(const Config& config, std::shared_ptr<Agen
           : make_recorded_env(make_cpu_vec_env(config.task, config.run.seed, purpose, num_envs,
                                                worthwhile_threads(num_envs, threads), first_environment),
                               between_looks);
-  return std::make_unique<Rollout>(std::move(environments),
-                                   make_policy(config, std::move(network), device, num_envs, span, first_environment),
-                                   config.evaluation.dropout);
+  return make_rollout(config, std::move(network), std::move(environments), span, first_environment);
 }
 
 }  // namespace engram

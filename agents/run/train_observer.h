@@ -18,6 +18,8 @@ class TrainObserver {
   virtual void measured(const TrainStatus&) {}
   // Of a learner on policy: an iteration begins to learn. A function of config and seed.
   virtual void begins_iteration(const TrainStatus&, const IterationEpisodes&) {}
+  // Again and again while an evaluation is played, for those who may ask the run to stop.
+  virtual void evaluating() {}
   // After an evaluation. `best`: it is the best so far (better_or_equal()).
   virtual void evaluated(const TrainStatus&, const AgentNetwork&, bool /*best*/) {}
   // A checkpoint is due. Lists its own state after the trainer's and writes the archive.

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "agents/play/evaluator.h"
+#include "agents/play/foreign_envs.h"
 #include "agents/run/trained_agent.h"
 #include "agents/study/diagnosis.h"
+#include "base/error.h"
 #include "nn/layers/seeded_generator.h"
 
 namespace engram {
@@ -61,26 +64,30 @@ Trainer::FirstAgent Trainer::first_agent(const Config& config, torch::Device dev
 }
 
 Trainer::Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights,
-                 std::shared_ptr<Ranks> ranks)
-    : Trainer(config, device, threads, first_agent(config, device, first_weights), std::move(ranks)) {}
+                 std::shared_ptr<Ranks> ranks, EnvironmentSource source)
+    : Trainer(config, device, threads, first_agent(config, device, first_weights), std::move(ranks),
+              std::move(source)) {}
 
 Trainer::Trainer(const Config& config, torch::Device device, int threads, FirstAgent first,
-                 std::shared_ptr<Ranks> ranks)
+                 std::shared_ptr<Ranks> ranks, EnvironmentSource source)
     : config_(config),
       ranks_(std::move(ranks)),
       share_(share_of(config, *ranks_)),
+      source_(std::move(source)),
       network_(std::move(first.network)),
       device_(device),
       threads_(threads),
-      rollout_(make_rollout(config, network_, device, Purpose::kTraining, static_cast<int>(share_.environments.count),
-                            threads, config.run.memoryless_collection ? MemorySpan::kStep : MemorySpan::kEpisode,
-                            static_cast<std::uint32_t>(share_.environments.first))),
+      rollout_(make_own_rollout(Purpose::kTraining, share_.environments,
+                                config.run.memoryless_collection ? MemorySpan::kStep : MemorySpan::kEpisode)),
       experience_(make_experience(config, share_, *ranks_, device)),
       random_(config.run.seed, Purpose::kRun, static_cast<std::uint32_t>(ranks_->rank()), 0),
       learner_(std::make_unique<Learner>(config.learner, network_, std::move(first.adapters), ranks_)),
       next_evaluation_(config.evaluation.every_steps),
       next_metrics_(config.run.metrics_every_steps) {
   status_.total_steps = config.run.steps;
+  if (rollout_->size() != static_cast<int>(share_.environments.count))
+    throw UserError("run.num_envs " + std::to_string(config.run.num_envs) + " and the " +
+                    std::to_string(rollout_->size()) + " environments that were given contradict each other");
   draw_dropout_apart();
 }
 
@@ -103,7 +110,7 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
       const Stopwatch stopwatch(phase_ == Phase::kCollect ? status_.seconds_acting
                                 : phase_ == Phase::kLearn ? status_.seconds_learning
                                                           : other);
-      move();
+      move_or_save();
       report_if_due();
     }
     if (!wishes_are_new_) exchange(0, {});
@@ -119,6 +126,23 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
   if (status_.stopped != StopReason::kRequest && measured_steps_ != status_.steps) measure();
   for (TrainObserver* observer : observers_) observer->finished(status_, *network_);
   return status_;
+}
+
+std::unique_ptr<Rollout> Trainer::make_own_rollout(Purpose purpose, const Block& environments, MemorySpan span) const {
+  const int num_envs = static_cast<int>(environments.count);
+  const auto first = static_cast<std::uint32_t>(environments.first);
+  if (source_) return make_rollout(config_, network_, source_.make(purpose, num_envs), span, first);
+  return make_rollout(config_, network_, device_, purpose, num_envs, threads_, span, first);
+}
+
+// What was played before environments failed is worth keeping.
+void Trainer::move_or_save() {
+  try {
+    move();
+  } catch (const EnvironmentFailure& failure) {
+    save();
+    std::rethrow_exception(failure.cause);
+  }
 }
 
 void Trainer::move() {
@@ -163,7 +187,7 @@ void Trainer::collect(Acting acting) {
   if (!played.episodes.empty()) rollout_->run([&] { experience_->add(rollout_->recording(), played.episodes); });
   std::vector<EpisodeResult> own;
   for (const RecordedEpisode& episode : played.episodes) own.push_back(result_of(episode));
-  const AllPlayed all = exchange(played.steps * rollout_->size(), own);
+  const AllPlayed all = exchange(played.steps * rollout_->size() - played.unrecorded, own);
   status_.steps += all.steps;
   for (const EpisodeResult& episode : all.episodes) add_episode(episode);
 }
@@ -194,11 +218,11 @@ void Trainer::measure() {
 Rollout& Trainer::evaluation_rollout(const Block& environments) {
   if (!evaluation_rollout_ || evaluated_ != environments) {
     evaluated_ = environments;
-    const int num_envs = static_cast<int>(environments.count);
-    const auto first = static_cast<std::uint32_t>(environments.first);
-    evaluation_rollout_ =
-        make_rollout(config_, network_, device_, Purpose::kEvaluation, num_envs, threads_, MemorySpan::kEpisode, first);
-    evaluation_rules_ = make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kEvaluation, num_envs, 1, first);
+    evaluation_rollout_ = make_own_rollout(Purpose::kEvaluation, environments, MemorySpan::kEpisode);
+    if (!source_)
+      evaluation_rules_ =
+          make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kEvaluation, static_cast<int>(environments.count),
+                           1, static_cast<std::uint32_t>(environments.first));
   }
   return *evaluation_rollout_;
 }
@@ -206,7 +230,10 @@ Rollout& Trainer::evaluation_rollout(const Block& environments) {
 // Nothing if it was interrupted.
 std::optional<Trainer::Results> Trainer::play(int episodes, std::uint32_t first_episode) {
   const Stopwatch stopwatch(status_.seconds_evaluating);
-  const auto interrupted = [this] { return stop_requested_.load(); };
+  const auto interrupted = [this] {
+    for (TrainObserver* observer : observers_) observer->evaluating();
+    return stop_requested_.load();
+  };
   const EvaluationShare own = evaluation_share(episodes, ranks_->rank(), ranks_->size());
   const auto played = [&](ActionChoice choice) -> std::vector<EpisodeResult> {
     if (own.episodes == 0) return {};
@@ -223,6 +250,7 @@ std::optional<Trainer::Results> Trainer::play(int episodes, std::uint32_t first_
 }
 
 std::vector<Scalar> Trainer::critic_loss_by_phase() {
+  if (source_) return {};  // which say nothing of phases
   const Stopwatch stopwatch(status_.seconds_evaluating);
   EpisodeStore& store = experience_->store();
   const std::int64_t kept = store.episodes(), chosen = std::min(kept, EvaluationSummary::kPhaseEpisodes);
@@ -244,6 +272,7 @@ std::vector<Scalar> Trainer::critic_loss_by_phase() {
 
 // False, and nothing has happened, if it was interrupted.
 bool Trainer::evaluate_policy() {
+  if (!evaluates()) return true;
   const int episodes = config_.evaluation.episodes, environments = evaluation_envs(episodes);
   const auto episodes_per_environment = static_cast<std::uint32_t>((episodes + environments - 1) / environments);
   const std::optional<Results> results = play(episodes, evaluations_ * episodes_per_environment);

@@ -50,8 +50,10 @@ class Trainer {
   // which have the same config and make the same calls; of observers the first rank's alone are needed. Throws
   // UserError where there are more ranks than environments or episodes of a batch; then everything throws RankLost once
   // one of them is gone.
+  // `source`: of environments in place of the task's, on the CPU, without other ranks. They are not played again: what
+  // is saved keeps their observations, and a run that is restored begins their next episodes.
   Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights = {},
-          std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>());
+          std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>(), EnvironmentSource source = {});
 
   // Goes on from a saved state. Call before run(), at most once. Throws UserError for a state of another config. What
   // another number of ranks has saved is dealt anew: the replay's episodes go with their environments, each of which
@@ -62,7 +64,8 @@ class Trainer {
 
   // Runs the schedule to its end, once; then saves, makes an evaluation if the last one is of an earlier step, and the
   // final evaluation. stop() cuts it short after the save. Throws std::runtime_error when a loss or gradient has not
-  // been finite and run.on_nan is stop; nothing is saved then.
+  // been finite and run.on_nan is stop; nothing is saved then. What environments of a source throw is thrown on, after
+  // a save.
   TrainStatus run(const std::vector<TrainObserver*>& observers);
 
   const TrainStatus& status() const { return status_; }
@@ -82,7 +85,8 @@ class Trainer {
     std::shared_ptr<AgentNetwork> network;
     std::optional<LowRankAdapters> adapters;
   };
-  Trainer(const Config& config, torch::Device device, int threads, FirstAgent first, std::shared_ptr<Ranks> ranks);
+  Trainer(const Config& config, torch::Device device, int threads, FirstAgent first, std::shared_ptr<Ranks> ranks,
+          EnvironmentSource source);
   static FirstAgent first_agent(const Config& config, torch::Device device, const StartingWeights& first_weights);
 
   enum class Phase { kRandom, kCollect, kLearn, kMeasure };
@@ -93,7 +97,10 @@ class Trainer {
   void deal_experience(StateArchive& archive);
   void gather_shares(StateArchive& archive);
   void visit_evaluation(StateArchive& archive, const std::string& name, std::optional<EvaluationSummary>& evaluation);
+  std::unique_ptr<Rollout> make_own_rollout(Purpose purpose, const Block& environments, MemorySpan span) const;
   void move();
+  void move_or_save();
+  bool evaluates() const { return !source_ || source_.evaluates; }
   enum class Acting { kRandom, kPolicy };
   void collect(Acting acting);
   void add_episode(const EpisodeResult& episode);
@@ -133,6 +140,7 @@ class Trainer {
   const Config config_;
   const std::shared_ptr<Ranks> ranks_;
   const RunShare share_;
+  const EnvironmentSource source_;
   std::shared_ptr<AgentNetwork> network_;
   const torch::Device device_;
   const int threads_;  // of environments

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -107,7 +108,9 @@ void Trainer::draw_dropout_apart() {
 
 // The same on every device. Older versions named where a run acted, and acted on a GPU in rounds of one episode each.
 void Trainer::visit_experience(StateArchive& archive) {
-  experience_->visit_own_state(archive, [this] { return training_rules(); });
+  std::function<std::unique_ptr<VecEnv>()> make_rules;  // null: environments of a source are not played again
+  if (!source_) make_rules = [this] { return training_rules(); };
+  experience_->visit_own_state(archive, make_rules);
   archive.within("collector", [&] {
     archive.object("random", random_);
     std::vector<std::uint8_t> at_random;  // older versions let episodes that began at random go on so

@@ -10,6 +10,7 @@
 #include "agents/learn/sac/fused_loss.h"
 #include "apps/cli/command_line.h"
 #include "memory/core/registry.h"
+#include "memory/core/roads.h"
 #include "memory/fused/block.h"
 #include "nn/fused/heads.h"
 #include "nn/fused/swiglu.h"

@@ -25,7 +25,6 @@
 #include "apps/play/raw_terminal.h"
 #include "apps/play/screen.h"
 #include "base/error.h"
-#include "base/suggest.h"
 #include "base/words.h"
 #include "envs/recorded/played_episode.h"
 #include "envs/shown_observation.h"
@@ -52,12 +51,6 @@ struct PlayOptions {
   }
 };
 
-std::vector<std::string> task_and_preset_names() {
-  std::vector<std::string> names = task_names();
-  for (const TaskPreset& preset : task_presets()) names.push_back(preset.name);
-  return names;
-}
-
 CommandSyntax play_syntax() {
   std::vector<std::string> keys = task_config_keys();
   std::erase_if(keys, [](const std::string& key) { return key == "task.name" || key == "task.preset"; });
@@ -69,10 +62,7 @@ CommandSyntax play_syntax() {
 
 TaskConfig chosen_task(const CommandLine& line) {
   const std::string& name = line.positional[0];
-  const std::vector<std::string> tasks = task_names(), all = task_and_preset_names();
-  if (std::ranges::find(all, name) == all.end())
-    throw UserError(unknown_name("task or preset", name, all, "engram list"));
-  const bool is_task = std::ranges::find(tasks, name) != tasks.end();
+  const bool is_task = TaskConfig::named(name).name() == name;
   Settings settings = {{is_task ? "task.name" : "task.preset", name}};
   settings.insert(settings.end(), line.settings.begin(), line.settings.end());
   return Config::from_settings(settings).task;

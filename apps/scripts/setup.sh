@@ -7,7 +7,8 @@
 #   cmake --preset release && cmake --build --preset release
 #
 # ENGRAM_CACHE names the cache folder (default ~/.cache/engram). ENGRAM_CUDA, as in CMake: ON installs for a GPU where
-# there is none, OFF nothing of CUDA. pip's own settings (index, proxy, certificates) apply.
+# there is none, OFF nothing of CUDA. ENGRAM_PYTHON=ON, as in CMake: also what the Python package is built and tested
+# with. pip's own settings (index, proxy, certificates) apply.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -75,13 +76,27 @@ wants_cuda() {
   esac
 }
 
+# Whether to install what the Python package is built and tested with.
+wants_python() {
+  case "${ENGRAM_PYTHON:-OFF}" in
+    ON) return 0 ;;
+    OFF) return 1 ;;
+    *) fail "ENGRAM_PYTHON is '$ENGRAM_PYTHON'; it takes ON or OFF" ;;
+  esac
+}
+
+has_headers() { "$1" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; }
+
 install_system_packages() {
   local missing=() package
   if ! command -v dpkg-query >/dev/null; then
     say "this is neither Debian nor Ubuntu: install what these Debian packages hold yourself: ${packages[*]}"
     return
   fi
-  [[ -n $(find_python) ]] || packages+=(python3-venv)
+  local python
+  python=$(find_python)
+  [[ -n $python ]] || packages+=(python3-venv)
+  if wants_python && ! { [[ -n $python ]] && has_headers "$python"; }; then packages+=(python3-dev); fi
   for package in "${packages[@]}"; do
     [[ $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || missing+=("$package")
   done
@@ -150,6 +165,15 @@ install_cuda_libraries() {
   finish "$folder"
 }
 
+install_python_packages() {
+  local folder=$venv/python_packages-$(digest "$here/requirements-python.txt")
+  complete "$folder" && return
+  say "installing what tests of the Python package import in $venv (about 150 MB to fetch)"
+  begin "$folder" 1000
+  pip_install "$folder" --target "$folder/site" -r "$here/requirements-python.txt"
+  finish "$folder"
+}
+
 install_nvcc() {
   complete "$cuda" && return
   say "no CUDA toolkit 13 here: installing nvcc in $cuda (about 100 MB to fetch)"
@@ -184,5 +208,6 @@ if wants_cuda; then
   install_cuda_libraries
   [[ -n $(find_nvcc) ]] || install_nvcc
 fi
+if wants_python; then install_python_packages; fi
 say "ready: $venv"
 echo "$venv/bin"

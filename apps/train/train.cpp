@@ -46,15 +46,6 @@ CommandSyntax train_syntax() {
                      {"on-nan", {"stop", "skip"}}}};
 }
 
-// The settings of a run's config file.
-SettingsLayer read_run_settings(const std::string& file) {
-  SettingsLayer settings = read_settings(file);
-  if (const std::string sections = experiment_sections(settings); !sections.empty())
-    throw UserError(config_file_text(file) + " has " + sections + ", the sections of a comparison: it is for " +
-                    shell_command({"engram", "compare", "--config", file}));
-  return settings;
-}
-
 // The folder of the run, as DIR or as --run.
 void take_folder(TrainOptions& options, const CommandLine& line) {
   if (line.positional.empty()) return;

@@ -13,18 +13,13 @@
 
 #include "agents/act/roads.h"
 #include "agents/run/hardware.h"
-#include "agents/run/hyperparameters.h"
-#include "agents/run/memory_estimate.h"
-#include "agents/run/run_recorder.h"
-#include "agents/run/run_share.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/training.h"
 #include "apps/cli/status_display.h"
 #include "apps/cli/stop_signals.h"
 #include "apps/cli/taken_signals.h"
 #include "apps/cli/threads.h"
 #include "apps/train/final_film.h"
 #include "apps/train/run_advice.h"
-#include "base/error.h"
 #include "base/words.h"
 #include "nn/device/device.h"
 #include "storage/checkpoint.h"
@@ -73,33 +68,15 @@ void wait_passively(const Threads& threads, const std::vector<std::string>& argu
   throw std::runtime_error(std::string("the program cannot start itself again: ") + std::strerror(errno));
 }
 
-// What a rank computes on.
-struct Place {
-  torch::Device device;
-  Threads threads;
-};
-
-// `at_once`: runs of this program. Throws UserError where they cannot fit into the device's memory.
-Place place_of(const Config& config, Ranks& ranks, int at_once) {
-  const torch::Device device = use_device(config.run.device, ranks);
-  const RunShare share = share_of(config, ranks);
-  Config own = config;
-  own.replay = share.replay;
-  own.run.num_envs = static_cast<int>(share.environments.count);
-  check_memory_of_machine(own, device, device.is_cuda() ? at_once : at_once * ranks.on_this_machine());
-  const int processors = available_processors() / (ranks.on_this_machine() * at_once);
-  return {device, training_threads(config, device, std::max(1, processors))};
-}
-
 }  // namespace
 
 void check_runs_fit(const Config& config, int at_once) {
   Ranks alone;
-  place_of(config, alone, at_once);
+  training_place(config, alone, at_once);
 }
 
 TrainStatus train_along(Start& start, const std::shared_ptr<Ranks>& ranks) {
-  const auto [device, threads] = place_of(start.config, *ranks, /*at_once=*/1);
+  const auto [device, threads] = training_place(start.config, *ranks);
   use_threads(threads.count);
   Trainer trainer(start.config, device, threads.count, start.first_weights, ranks);
   if (start.checkpoint) trainer.restore(start.checkpoint->state);
@@ -112,7 +89,8 @@ TrainStatus train_along(Start& start, const std::shared_ptr<Ranks>& ranks) {
 TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirectory>& run) {
   Config& config = start.config;
   const std::shared_ptr<Ranks>& ranks = call.ranks;
-  const auto [device, threads] = place_of(config, *ranks, call.at_once.value_or(1));
+  const TrainingPlace place = training_place(config, *ranks, call.at_once.value_or(1));
+  const auto& [device, threads] = place;
   // Ranks that have met cannot meet again, and runs beside each other have begun.
   if (ranks->alone() && !call.at_once) wait_passively(threads, call.arguments);
   use_threads(threads.count);
@@ -121,60 +99,42 @@ TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirector
     sleep_while_waiting(device);
   std::optional<OwnStream> own_stream;
   if (call.at_once) own_stream.emplace(device);
-  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
-    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
-  Trainer trainer(config, device, threads.count, start.first_weights, ranks);
-  const std::vector<Road> roads = roads_of(config, trainer.network(), device);
-  check_kernels(config, roads);
-  StateArchive* const state = start.checkpoint ? &start.checkpoint->state : nullptr;
-  if (state != nullptr) trainer.restore(*state);
-
   std::vector<std::string> command_line = {"engram", "train"};
   command_line.insert(command_line.end(), call.arguments.begin(), call.arguments.end());
-  const std::vector<RunFact> facts = config.task.run_facts(config.run.seed);
-  const RunStart about{config.to_ini(), device, command_line, roads, facts, ranks->size()};
-  run = start.run ? *start.run : RunDirectory::create(call.directory, about);
-  if (start.over) run->start_over(about);
-  start.run.reset();
-  RunRecorder recorder(*run, config.to_ini(), config.checkpoint.keep, state);
-  if (state != nullptr) {
-    state->check_all_restored();
-    run->record_resume(about, start.checkpoint->file);
-    if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
-  }
-  if (recorder.lacks_hyperparameters()) recorder.write_hyperparameters(hyperparameters(config));
+  TrainingRun training(start, {call.directory, command_line, place, ranks}, run);
   StatusDisplay display(call.out, call.width);
   RunAdvice advice(call.out, call.width != nullptr, device, config);
 
   std::ostringstream title;
-  title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()
+  title << (start.checkpoint ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()
         << " for " << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_name(device) << ", "
         << (ranks->alone() ? "" : counted(ranks->size(), "rank") + ", each ") << threads.text() << ") in "
         << run->path().string();
-  if (state != nullptr)
-    title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
+  if (start.checkpoint)
+    title << ", from step " << training.trainer().status().steps << " of "
+          << start.checkpoint->file.filename().string();
   if (!start.first_weights.tensors.empty()) title << ", from " << start.first_weights.where;
   display.say(title.str());
-  if (state != nullptr && trainer.restored_ranks() != ranks->size())
-    display.say("  saved by " + counted(trainer.restored_ranks(), "rank") +
+  if (start.checkpoint && training.trainer().restored_ranks() != ranks->size())
+    display.say("  saved by " + counted(training.trainer().restored_ranks(), "rank") +
                 ": replay and environments are dealt anew to " + counted(ranks->size(), "rank"));
-  for (const std::string& repair : recorder.repairs()) display.say("  " + repair);
+  for (const std::string& repair : training.recorder().repairs()) display.say("  " + repair);
   if (!start.preset_overrides.empty()) display.say("  " + start.preset_overrides);
-  if (!facts.empty()) display.say(facts_text(facts));
+  if (!training.facts().empty()) display.say(facts_text(training.facts()));
   if (device.is_cuda())  // on the CPU there is one road
-    for (const Road& road : roads) display.say("  " + road_text(road));
+    for (const Road& road : training.roads()) display.say("  " + road_text(road));
   start.checkpoint.reset();  // its tensors are of no more use
   start.first_weights = {};
   TrainStatus status;
   {
     std::optional<StopSignals> signals;
     if (!call.at_once) signals.emplace();
-    const SignalledRun signalled(trainer);
-    status = trainer.run({&recorder, &advice, &display});
+    const SignalledRun signalled(training.trainer());
+    status = training.run({&advice, &display});
   }
   if (status.final_evaluation)
     if (const auto film = film_final_evaluation(run->path()))
-      recorder.write_film(status, film->width, film->height, film->gif);
+      training.recorder().write_film(status, film->width, film->height, film->gif);
   print_end(call.out, *run, status);
   return status;
 }

@@ -23,10 +23,7 @@ void begin(Start& start, const TrainOptions& options, const SettingsLayers& sett
     start.first_weights = {std::move(agent.weights), "weights file '" + agent.file.string() + "'"};
     return;
   }
-  start.config = Config::from_layers(settings);
-  if (start.config.adapters.rank > 0)
-    throw UserError("adapters.rank " + std::to_string(start.config.adapters.rank) +
-                    " adapts a trained agent; --adapt DIR names the folder of its run");
+  start.config = begin_training(settings).config;
 }
 
 Start find_first_start(const TrainOptions& options, const SettingsLayers& settings) {
@@ -52,28 +49,13 @@ Start find_first_start(const TrainOptions& options, const SettingsLayers& settin
   if (std::filesystem::exists(experiment_file(folder), ignored))
     throw UserError("'" + folder + "' is the folder of a comparison: go on with " +
                     shell_command({"engram", "compare", "--run", folder}));
-  start.run = RunDirectory::open_to_write(folder);
-  start.checkpoint = load_newest_checkpoint(start.run->checkpoints_folder(), [](const std::string& damage) {
+  static_cast<TrainingStart&>(start) = resume_training(folder, settings, [](const std::string& damage) {
     std::cerr << "engram: " << damage << "; going on from an older one" << std::endl;
   });
-  if (!start.checkpoint) {
-    if (!automatic) throw UserError("run directory '" + folder + "' has no checkpoint to go on from");
-    start.over = true;
-    begin(start, options, settings);
-    return start;
-  }
-  const std::string where = "run '" + folder + "'";
-  const Config saved = Config::from_settings(start.checkpoint->config);
-  SettingsLayers all = {read_settings(start.run->config_file())};
-  all.insert(all.end(), settings.begin(), settings.end());
-  check_same_choices(saved, all, where);
-  start.config = Config::from_layers(all);
-  check_same_run(saved, start.config, where);
-  // Environments step together: a finished run may have done a few steps more than its total.
-  const std::int64_t done = start.checkpoint->steps, total = start.config.run.steps;
-  if (total < done && total != saved.run.steps)
-    throw UserError(where + " has done " + counted(done, "step") + " already and cannot end after run.steps " +
-                    std::to_string(total) + "; it takes " + std::to_string(done) + " or more");
+  if (start.checkpoint) return start;
+  if (!automatic) throw UserError("run directory '" + folder + "' has no checkpoint to go on from");
+  start.over = true;
+  begin(start, options, settings);
   return start;
 }
 

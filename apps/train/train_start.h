@@ -1,15 +1,11 @@
 // How engram train begins: anew, from another agent, or from a checkpoint.
 #pragma once
 
-#include <optional>
 #include <string>
 
-#include "agents/run/config.h"
-#include "agents/run/trainer.h"
+#include "agents/run/training.h"
 #include "base/options.h"
 #include "ranks/ranks.h"
-#include "storage/checkpoint.h"
-#include "storage/run_directory.h"
 #include "storage/settings.h"
 
 namespace engram {
@@ -41,14 +37,9 @@ struct TrainOptions {
   }
 };
 
-// What to train, where, and from where on.
-struct Start {
-  Config config;
-  std::optional<RunDirectory> run;  // none: a new one
-  bool over = false;                // the run was begun and has saved nothing
-  std::optional<Checkpoint> checkpoint;
-  StartingWeights first_weights;  // none: a fresh network's, or the checkpoint's
-  std::string preset_overrides;   // preset_overrides() of the settings
+// What to train, and what is to be said about it.
+struct Start : TrainingStart {
+  std::string preset_overrides;  // preset_overrides() of the settings
 };
 
 // By the options and the run's settings, those of its config file and the command line. Throws UserError for what

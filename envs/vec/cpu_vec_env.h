@@ -55,15 +55,17 @@ class CpuVecEnv final : public VecEnv {
     may_have_ended_ = false;
   }
 
+  void move_streams(std::uint32_t first_environment) override {
+    first_environment_ = first_environment;
+    reset_all(0);
+  }
+
   void step(std::span<const std::int32_t> action_N) override {
     check_actions(action_N);
-    std::atomic<bool> any_ended = false;
-    pool_.run(size(), [&](int begin, int end) {
-      bool ended = false;
-      for (int i = begin; i < end; ++i) ended |= step_one(i, action_N[i]);
-      if (ended) any_ended.store(true, std::memory_order_relaxed);
-    });
-    may_have_ended_ = any_ended;
+    if (may_have_ended_)
+      for (int i = 0; i < size(); ++i)
+        if (ends_[i] != End::kNone) refuse_ended(i);
+    advance([&](int i) { return step_one(i, action_N[i]); });
   }
 
   void reset_finished() override {
@@ -73,6 +75,25 @@ class CpuVecEnv final : public VecEnv {
         if (ends_[i] != End::kNone) reset_one(i, episodes_[i] + 1);
     });
     may_have_ended_ = false;
+  }
+
+  void reset_chosen(std::span<const std::uint8_t> chosen_N) override {
+    if (chosen_N.size() != states_.size())
+      throw std::invalid_argument(std::to_string(chosen_N.size()) + " choices for " + std::to_string(states_.size()) +
+                                  " environments");
+    pool_.run(size(), [&](int begin, int end) {
+      for (int i = begin; i < end; ++i)
+        if (chosen_N[i] != 0) reset_one(i, episodes_[i] + 1);
+    });
+  }
+
+  void step_or_reset(std::span<const std::int32_t> action_N) override {
+    check_actions(action_N);
+    advance([&](int i) {
+      if (ends_[i] == End::kNone) return step_one(i, action_N[i]);
+      reset_one(i, episodes_[i] + 1);
+      return false;
+    });
   }
 
   void reset_row(int row, std::uint32_t episode) override {
@@ -112,9 +133,6 @@ class CpuVecEnv final : public VecEnv {
       throw std::invalid_argument(std::to_string(action_N.size()) + " actions for " + std::to_string(states_.size()) +
                                   " environments");
     for (int i = 0; i < size(); ++i) check_action(i, action_N[i]);
-    if (!may_have_ended_) return;
-    for (int i = 0; i < size(); ++i)
-      if (ends_[i] != End::kNone) refuse_ended(i);
   }
   void check_action(int i, std::int32_t action) const {
     if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(num_actions_))
@@ -129,6 +147,18 @@ class CpuVecEnv final : public VecEnv {
   [[noreturn]] static void refuse_ended(int i) {
     throw std::invalid_argument("the episode of environment " + std::to_string(i) +
                                 " has ended; reset it before the next step");
+  }
+
+  // advance_one(i), of every environment, returns whether its episode has ended.
+  template <class AdvanceOne>
+  void advance(const AdvanceOne& advance_one) {
+    std::atomic<bool> any_ended = false;
+    pool_.run(size(), [&](int begin, int end) {
+      bool ended = false;
+      for (int i = begin; i < end; ++i) ended |= advance_one(i);
+      if (ended) any_ended.store(true, std::memory_order_relaxed);
+    });
+    may_have_ended_ = any_ended;
   }
 
   // Returns whether the step ended the episode.
@@ -155,7 +185,7 @@ class CpuVecEnv final : public VecEnv {
 
   const std::uint64_t seed_;
   const Purpose purpose_;
-  const std::uint32_t first_environment_;
+  std::uint32_t first_environment_;
   const TaskInfo info_;
   const std::size_t elements_;  // of one observation
   const Params params_;

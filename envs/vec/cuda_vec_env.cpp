@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "envs/all_tasks.h"
+#include "envs/external_task.h"
 
 namespace engram {
 namespace {
@@ -26,6 +27,7 @@ std::unique_ptr<CudaVecEnv> make_cuda_vec_env(const TaskConfig& task, std::uint6
                                               std::uint32_t first_environment) {
   if (num_envs < 1) throw std::invalid_argument(std::to_string(num_envs) + " environments; at least 1 is needed");
   task.check();
+  if (task.name() == kExternalTask) task.any().make_cpu_vec_env(seed, purpose, num_envs, 1, 0);  // says why not
   const auto maker = makers().find(task.name());
   if (maker == makers().end())
     throw UserError("task '" + task.name() + "' was added without its environments on a GPU (add_cuda_task)");

@@ -75,11 +75,15 @@ struct ResetAll {
   }
 };
 
+// Those that are chosen; without chosen_N those whose episode has ended.
 template <class Task>
-struct ResetFinished {
+struct StartNext {
   static constexpr bool kRare = true;
+  const std::uint8_t* chosen_N;
 
-  __device__ static bool concerns(const Rows<Task>& rows, std::int64_t i) { return rows.ends[i] != End::kNone; }
+  __device__ bool concerns(const Rows<Task>& rows, std::int64_t i) const {
+    return chosen_N == nullptr ? rows.ends[i] != End::kNone : chosen_N[i] != 0;
+  }
   __device__ void operator()(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state,
                              std::int64_t i) const {
     reset_row(rules, rows, state, i, rows.episodes[i] + 1);
@@ -336,7 +340,7 @@ class CudaVecEnvOf final : public CudaVecEnv {
         ends_(num_envs),
         successes_(num_envs),
         bad_action_(1) {
-    allow_shared_memory<advance_kernel<Task, ResetAll<Task>>, advance_kernel<Task, ResetFinished<Task>>,
+    allow_shared_memory<advance_kernel<Task, ResetAll<Task>>, advance_kernel<Task, StartNext<Task>>,
                         advance_kernel<Task, Step<Task>>, recorded_kernel<Task, Restart<Task>>,
                         recorded_kernel<Task, Play<Task>>>();
     Rules<Task> rules{};
@@ -358,11 +362,20 @@ class CudaVecEnvOf final : public CudaVecEnv {
   void reset_all(std::uint32_t first_episode, cudaStream_t stream) override {
     launch(ResetAll<Task>{first_episode}, stream, "environments: reset");
   }
+  void move_streams(std::uint32_t first_environment, cudaStream_t stream) override {
+    check_cuda(cudaMemcpyAsync(&rules_.data()->first_environment, &first_environment, sizeof(first_environment),
+                               cudaMemcpyHostToDevice, stream),
+               "environments: streams");
+    reset_all(0, stream);
+  }
   void step(const std::int32_t* action_N, cudaStream_t stream) override {
     launch(Step<Task>{action_N, bad_action_.data()}, stream, "environments: step");
   }
   void reset_finished(cudaStream_t stream) override {
-    launch(ResetFinished<Task>{}, stream, "environments: reset of the finished");
+    launch(StartNext<Task>{nullptr}, stream, "environments: reset of the finished");
+  }
+  void reset_chosen(const std::uint8_t* chosen_N, cudaStream_t stream) override {
+    launch(StartNext<Task>{chosen_N}, stream, "environments: reset of the chosen");
   }
   void restart(const std::uint32_t* number_N, const EpisodeRecorder& recorder, std::uint8_t* fresh_N,
                cudaStream_t stream) override {

@@ -28,12 +28,17 @@ class CudaVecEnv {
 
   // Starts episode `first_episode` in every environment.
   virtual void reset_all(std::uint32_t first_episode, cudaStream_t stream) = 0;
+  // As VecEnv::move_streams(). Not to be captured: the number is read from the host's memory at the time of the call.
+  virtual void move_streams(std::uint32_t first_environment, cudaStream_t stream) = 0;
   // One step of every environment whose episode is under way; one whose episode has ended stays as it is, reward, end
   // and observation included, until it is reset. action_N: int32 [N], device memory. An action outside 0 .. num_actions
   // - 1 changes nothing in its environment and is kept for check().
   virtual void step(const std::int32_t* action_N, cudaStream_t stream) = 0;
   // Starts the next episode in every environment whose episode has ended.
   virtual void reset_finished(cudaStream_t stream) = 0;
+  // Starts the next episode in every environment i where chosen_N[i] is not 0 (uint8 [N], device memory), whether its
+  // episode has ended or not.
+  virtual void reset_chosen(const std::uint8_t* chosen_N, cudaStream_t stream) = 0;
   // Rollouts. Everything in device memory; an environment is recorded in its ring of `recorder` (episode_rows.h), and
   // fresh_N[i] (uint8 [N]) becomes 1 where an episode begins.
   // Begins episode number_N[i] in every environment.

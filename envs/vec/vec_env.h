@@ -1,7 +1,8 @@
 // VecEnv: N environments of one task, stepped together. Shapes: observation [N, ...], reward [N], end [N].
 //
 // Environment i plays episodes 0, 1, 2 ... of the streams (seed, purpose, i, episode): the bytes do not depend on the
-// number of threads. step() never resets: the last observation of an episode stays until reset_finished().
+// number of threads. step() never resets: the last observation of an episode stays until reset_finished(), or another
+// reset.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +27,20 @@ class VecEnv {
 
   // Starts episode `first_episode` in every environment.
   virtual void reset_all(std::uint32_t first_episode = 0) = 0;
+  // Starts episode 0 in every environment; from now on, environment i draws from the streams of environment
+  // `first_environment` + i.
+  virtual void move_streams(std::uint32_t first_environment) = 0;
   // One step of every environment; an action outside 0 .. num_actions - 1, or a step of an environment whose episode
   // has ended, throws std::invalid_argument and changes nothing.
   virtual void step(std::span<const std::int32_t> action_N) = 0;
   // Starts the next episode in every environment whose episode has ended.
   virtual void reset_finished() = 0;
+  // Starts the next episode in every environment i where chosen_N[i] is not 0, whether its episode has ended or not.
+  // Throws std::invalid_argument for another size than N.
+  virtual void reset_chosen(std::span<const std::uint8_t> chosen_N) = 0;
+  // reset_finished() in the environments whose episode has ended, a step in the others: the actions of the former are
+  // not taken, but checked as those of the latter.
+  virtual void step_or_reset(std::span<const std::int32_t> action_N) = 0;
 
   // One environment alone: starts its episode `episode`, or takes a step as step() does.
   virtual void reset_row(int row, std::uint32_t episode) = 0;

@@ -211,6 +211,14 @@ std::string experiment_sections(const SettingsLayer& layer) {
   return text;
 }
 
+SettingsLayer read_run_settings(const fs::path& file) {
+  SettingsLayer settings = read_settings(file);
+  if (const std::string sections = experiment_sections(settings); !sections.empty())
+    throw UserError(settings.name + " has " + sections + ", the sections of a comparison: it is for " +
+                    shell_command({"engram", "compare", "--config", file.string()}));
+  return settings;
+}
+
 std::vector<std::uint64_t> parse_seeds(const std::string& text) {
   const auto refuse = [&](const std::string& why) {
     throw UserError("seeds '" + text + "' are not allowed" + why + "; as in 0-4,8");

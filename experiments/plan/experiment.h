@@ -160,6 +160,8 @@ struct Experiment {
 // The sections that an experiment's file has and a run's config has not, as "[compare], [tasks.LABEL]"; empty where
 // there is none.
 std::string experiment_sections(const SettingsLayer& layer);
+// read_settings() of a run's config file; throws UserError for that of an experiment.
+SettingsLayer read_run_settings(const std::filesystem::path& file);
 
 // "0-4,8" as ascending numbers. Throws UserError for anything else, and for more than 10,000.
 std::vector<std::uint64_t> parse_seeds(const std::string& text);

@@ -311,7 +311,6 @@ void TransformerOptions::check() const {
 
 std::shared_ptr<SequenceModel> TransformerOptions::make(std::int64_t max_steps) const {
   check();
-  if (max_steps < 1) throw UserError("max_steps " + std::to_string(max_steps) + " of a transformer must be at least 1");
   return std::make_shared<Transformer>(*this, max_steps);
 }
 

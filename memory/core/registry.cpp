@@ -1,7 +1,9 @@
 #include "memory/core/registry.h"
 
+#include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "memory/core/all_backbones.h"
 #include "memory/core/counted_backbone.h"
 
@@ -32,6 +34,8 @@ std::vector<std::string> backbone_names() { return backbones().names(); }
 BackboneConfig::BackboneConfig(const std::string& name) : NamedConfig(name, backbones().defaults(name)) {}
 
 std::shared_ptr<SequenceModel> make_backbone(const BackboneConfig& config, std::int64_t max_steps) {
+  if (max_steps < 1)
+    throw UserError("max_steps = " + std::to_string(max_steps) + " is not allowed; it takes 1 or more");
   return config.any().make_model(max_steps);
 }
 

@@ -16,18 +16,6 @@ torch::Tensor broadcast_rows(const torch::Tensor& mask_B, const torch::Tensor& t
   return mask_B.view(shape);
 }
 
-// Compares with the state of a single row.
-void check_state(const MemoryState& state, const MemoryState& row, std::int64_t batch) {
-  TORCH_CHECK(state.tensors.size() == row.tensors.size(), "memory state has ", state.tensors.size(),
-              " tensors; this backbone has ", row.tensors.size());
-  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
-    std::vector<std::int64_t> shape = row.tensors[i].sizes().vec();
-    shape[0] = batch;
-    TORCH_CHECK(state.tensors[i].sizes() == shape, "memory state tensor ", i, " has shape ", state.tensors[i].sizes(),
-                "; here it must be ", shape);
-  }
-}
-
 torch::Tensor zero_behind(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
   const auto behind_BT = torch::arange(input_BTD.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1);
   return torch::where(behind_BT.unsqueeze(2), 0, input_BTD);  // in one pass, where masked_fill() copies first
@@ -101,30 +89,47 @@ torch::Tensor SequenceModel::run_on_kernels(const torch::Tensor&, const torch::T
   throw std::logic_error("this backbone has no kernels of its own");
 }
 
+void SequenceModel::check_state(const MemoryState& state, std::int64_t batch) const {
+  const MemoryState row = initial_state(1);
+  TORCH_CHECK_VALUE(state.tensors.size() == row.tensors.size(), "memory state has ", state.tensors.size(),
+                    " tensors; this backbone has ", row.tensors.size());
+  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    const torch::Tensor &own = state.tensors[i], &like = row.tensors[i];
+    std::vector<std::int64_t> shape = like.sizes().vec();
+    shape[0] = batch;
+    TORCH_CHECK_VALUE(own.sizes() == shape, "memory state tensor ", i, " has shape ", own.sizes(), "; here it must be ",
+                      shape);
+    TORCH_CHECK_VALUE(own.scalar_type() == like.scalar_type() && own.device() == like.device(), "memory state tensor ",
+                      i, " is ", own.scalar_type(), " on ", own.device(), "; here it must be ", like.scalar_type(),
+                      " on ", like.device());
+  }
+}
+
 void SequenceModel::check_input(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) const {
-  TORCH_CHECK(input_BTD.dim() == 3 && input_BTD.size(2) == width() && input_BTD.size(0) >= 1, "input has shape ",
-              input_BTD.sizes(), "; it must be [batch, time, ", width(), "] with at least one row");
+  TORCH_CHECK_VALUE(input_BTD.dim() == 3 && input_BTD.size(2) == width() && input_BTD.size(0) >= 1, "input has shape ",
+                    input_BTD.sizes(), "; it must be [batch, time, ", width(), "] with at least one row");
   const std::int64_t batch = input_BTD.size(0), steps = input_BTD.size(1);
-  TORCH_CHECK(lengths_B.scalar_type() == torch::kInt64 && lengths_B.dim() == 1 && lengths_B.size(0) == batch,
-              "lengths must be int64 [", batch, "], not ", lengths_B.scalar_type(), " ", lengths_B.sizes());
-  if (lengths_B.is_cpu())
-    TORCH_CHECK(lengths_B.min().item<std::int64_t>() >= 0 && lengths_B.max().item<std::int64_t>() <= steps,
-                "lengths must lie in 0..", steps, ", not ", lengths_B);
+  TORCH_CHECK_VALUE(lengths_B.scalar_type() == torch::kInt64 && lengths_B.dim() == 1 && lengths_B.size(0) == batch,
+                    "lengths must be int64 [", batch, "], not ", lengths_B.scalar_type(), " ", lengths_B.sizes());
+  if (!lengths_B.is_cpu()) return;
+  const auto [least, most] = lengths_B.aminmax();
+  for (const std::int64_t length : {least.item<std::int64_t>(), most.item<std::int64_t>()})
+    TORCH_CHECK_VALUE(length >= 0 && length <= steps, "lengths must lie in 0..", steps, ", not ", length);
 }
 
 SequenceModel::Output SequenceModel::run_masked(const torch::Tensor& input_BTD, const MemoryState& initial,
                                                 const torch::Tensor& lengths_B, Rows rows) {
   check_input(input_BTD, lengths_B);
-  if (rows == Rows::kCarried) check_state(initial, initial_state(1), input_BTD.size(0));
+  if (rows == Rows::kCarried) check_state(initial, input_BTD.size(0));
   if (input_BTD.size(1) == 0) return {input_BTD, initial.clone()};
   return run(zero_behind(input_BTD, lengths_B), initial, lengths_B, rows);
 }
 
 void SequenceModel::check_step(const torch::Tensor& input_BD, const MemoryState& state) const {
-  TORCH_CHECK(input_BD.dim() == 2 && input_BD.size(1) == width(), "input has shape ", input_BD.sizes(),
-              "; it must be [batch, ", width(), "]");
-  TORCH_CHECK(state.tensors.empty() || state.batch() == input_BD.size(0), "memory state has ", state.batch(),
-              " rows, the input ", input_BD.size(0));
+  TORCH_CHECK_VALUE(input_BD.dim() == 2 && input_BD.size(1) == width(), "input has shape ", input_BD.sizes(),
+                    "; it must be [batch, ", width(), "]");
+  TORCH_CHECK_VALUE(state.tensors.empty() || state.batch() == input_BD.size(0), "memory state has ", state.batch(),
+                    " rows, the input ", input_BD.size(0));
 }
 
 torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {

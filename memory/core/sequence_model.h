@@ -49,6 +49,8 @@ class SequenceModel : public torch::nn::Module {
 
   // Zeros, in the parameters' dtype and on their device.
   virtual MemoryState initial_state(std::int64_t batch) const = 0;
+  // Throws c10::ValueError, with what would be right, unless `state` is like the initial_state() of such a batch.
+  void check_state(const MemoryState& state, std::int64_t batch) const;
 
   // Row b takes the steps t < lengths_B[b] (int64 [B], 0 <= length <= T, on the input's device); what follows
   // them in the input is not read into any valid output, gradient or state, and the output there is unspecified but

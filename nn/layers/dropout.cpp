@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -41,6 +42,11 @@ DropoutClock::DropoutClock(std::uint64_t seed)
 void DropoutClock::tick() {
   const torch::NoGradGuard no_grad;
   seed_tick_.select(0, 1).add_(1);
+}
+
+void DropoutClock::draw_seed(torch::Device device) {
+  seed_tick_ =
+      torch::randint(std::numeric_limits<std::int64_t>::max(), {2}, torch::dtype(torch::kInt64).device(device));
 }
 
 const Tensor& DropoutClock::seed_tick(torch::Device device) {

@@ -18,6 +18,9 @@ class DropoutClock {
 
   // The next forward pass draws afresh. On a GPU that is an operation on the device, which a graph may capture.
   void tick();
+  // What draws from here on does so by a seed and a tick that torch's default generator of `device` gives, in memory of
+  // their own: a backward pass of what has been drawn before still reads the old ones.
+  void draw_seed(torch::Device device);
   // int64 [2]. Moves there first if need be, which waits for a GPU.
   const torch::Tensor& seed_tick(torch::Device device);
 

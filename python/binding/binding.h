@@ -6,8 +6,11 @@
 
 namespace engram::python {
 
+void bind_agent_networks(pybind11::module_& module);  // after bind_backbones()
+void bind_backbones(pybind11::module_& module);
 void bind_agents(pybind11::module_& module);
 void bind_environments(pybind11::module_& module);
 void bind_films(pybind11::module_& module);
+void bind_training(pybind11::module_& module);
 
 }  // namespace engram::python

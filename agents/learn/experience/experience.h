@@ -57,7 +57,8 @@ class Experience {
 
   // What all ranks have alike.
   virtual void visit_common_state(StateArchive& archive) = 0;
-  // This rank's: its episodes, which restoring plays again, and its draws.
+  // This rank's: its episodes, which restoring plays again in the environments that are made, and its draws. Null: in
+  // none; the state keeps the episodes' observations.
   virtual void visit_own_state(StateArchive& archive,
                                const std::function<std::unique_ptr<VecEnv>()>& make_environments);
   // Instead of that, where another number of ranks had saved: goes on with what these episodes were to them, dealt

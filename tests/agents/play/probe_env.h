@@ -59,6 +59,9 @@ class ProbeEnv : public VecEnv {
         throw std::invalid_argument("a step of a probe that has ended, or a bad action");
     for (int i = 0; i < size(); ++i) ProbeEnv::step_row(i, action_N[i]);
   }
+  void move_streams(std::uint32_t) override { throw std::logic_error("a probe stays what it is"); }
+  void reset_chosen(std::span<const std::uint8_t>) override { throw std::logic_error("a probe ends by itself"); }
+  void step_or_reset(std::span<const std::int32_t>) override { throw std::logic_error("a probe is stepped or reset"); }
   void reset_row(int row, std::uint32_t episode) override { start(row, episode); }
   void step_row(int row, std::int32_t action) override {
     ++row_N_[row].step;

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -63,16 +62,22 @@ const std::vector<Case> kCases = {
 
 // A key's bias adds the same to all scores of a query: its gradient is zero, measured by that of the query's. That of
 // exponential write strengths adds the same to the logarithms of them all and all but cancels where answers are divided
-// by their sum: it is measured by that of the strengths' weights where those are greater.
+// by their sum: it is measured by that of the strengths' weights where those are greater. Two gates a head, [2 H, D],
+// only scale an answer where the other memory has none, which the norm behind them takes back: they are measured by the
+// norm's weight where its gradient is greater.
 double parameter_error(const SequenceModel& model, const Gradients& got, const Gradients& expected, std::size_t i) {
   const std::vector<std::string> names = model.named_parameters().keys();
   const std::string& name = names[i];
+  const auto gradient_of = [&](const std::string& other) {
+    const auto at = std::ranges::find(names, other);
+    return rms(expected.parameters.at(static_cast<std::size_t>(at - names.begin())));
+  };
   double scale = rms(expected.parameters[i]);
+  if (name.ends_with("mixer.gate.weight") && expected.parameters[i].size(0) < expected.parameters[i].size(1))
+    scale = std::max(scale, gradient_of(name.substr(0, name.size() - std::strlen("gate.weight")) + "head_norm.weight"));
   if (name.ends_with("key.bias")) scale = rms(expected.parameters[i - 2]);
-  if (name.ends_with("beta_bias")) {
-    const auto weights = std::ranges::find(names, name.substr(0, name.size() - std::strlen("_bias")) + ".weight");
-    scale = std::max(scale, rms(expected.parameters.at(static_cast<std::size_t>(weights - names.begin()))));
-  }
+  if (name.ends_with("beta_bias"))
+    scale = std::max(scale, gradient_of(name.substr(0, name.size() - std::strlen("_bias")) + ".weight"));
   const Tensor difference =
       got.parameters[i].detach().to(torch::kCPU, torch::kFloat64) -
       (name.ends_with("key.bias") ? torch::zeros_like(expected.parameters[i]) : expected.parameters[i]);
@@ -148,8 +153,6 @@ double error_of_rounded_inputs(const Problem& p, const Case& c, torch::ScalarTyp
   return worst;
 }
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // How far rounding moves the gradients of a problem that is taken at once, and of the best one of some.
 struct Conditioning {
   double good, limit;
@@ -158,9 +161,9 @@ struct Conditioning {
 // Where the memory answers almost nothing, as it does at an episode's first step to a query that is orthogonal to the
 // key, the norm behind it magnifies the answer and its rounding: such a problem says nothing. One rounding may come out
 // well by chance. The first problem is taken in which the definition's own and others stay small, or else the best one
-// of some within the limit.
-Problem draw_well_conditioned(const Case& c, const Variant& variant, torch::ScalarType dtype,
-                              const Conditioning& conditioning) {
+// of some within the limit; none where there is none.
+std::optional<Problem> draw_well_conditioned(const Case& c, const Variant& variant, torch::ScalarType dtype,
+                                             const Conditioning& conditioning) {
   std::optional<Problem> best;
   double least = conditioning.limit;
   for (int seed = 5; seed < 25; ++seed) {
@@ -172,8 +175,7 @@ Problem draw_well_conditioned(const Case& c, const Variant& variant, torch::Scal
       best = std::move(p);
     }
   }
-  if (!best) throw std::logic_error("no problem is well conditioned");
-  return *std::move(best);
+  return best;
 }
 
 // What may be asked of a comparison.
@@ -185,8 +187,8 @@ struct Bounds {
 };
 
 // Some gradients are sums that almost cancel, hence the definition's own error. That of a decay is a difference of
-// large sums (kernels/fast_weights/delta_rule/delta_rule.h).
-void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, const Bounds& bounds) {
+// large sums (kernels/fast_weights/delta_rule/delta_rule.h). False where no problem is well conditioned.
+bool compare_case(const Case& c, const Variant& base, torch::ScalarType dtype, const Bounds& bounds) {
   Variant variant = base;
   variant.settings.insert(variant.settings.end(), {{"width", c.width}, {"heads", c.heads}, {"dropout", "0.2"}});
   if (variant.backbone != "stack" && variant.backbone != "transformer++") variant.settings.emplace_back("layers", "2");
@@ -194,7 +196,9 @@ void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, con
   CAPTURE(c.width);
   CAPTURE(c.steps);
   CAPTURE(dtype);
-  const Problem p = draw_well_conditioned(c, variant, dtype, bounds.conditioning);
+  const std::optional<Problem> drawn = draw_well_conditioned(c, variant, dtype, bounds.conditioning);
+  if (!drawn) return false;
+  const Problem& p = *drawn;
   const double gradient_bound =
       std::max(bounds.gradient, bounds.of_definition * error_of_definition(p, c, variant, dtype));
   SequenceModel& model = *p.model;
@@ -212,6 +216,11 @@ void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, con
     const double bound = name.find(".decay.") == std::string::npos ? gradient_bound : 3 * gradient_bound;
     CHECK(parameter_error(model, got, expected, i) < bound);
   }
+  return true;
+}
+
+void check_case(const Case& c, const Variant& variant, torch::ScalarType dtype, const Bounds& bounds) {
+  if (!compare_case(c, variant, dtype, bounds)) throw std::logic_error("no problem is well conditioned");
 }
 
 const std::vector<Variant> kVariants = {
@@ -262,6 +271,7 @@ const std::vector<Variant> kHybrids = {
     {"hqlt", {{"window", "7"}, {"fast_weights", "delta_2021"}}},
     {"hqlt", {{"window", "7"}, {"fast_weights", "retnet"}, {"mixing", "scalar"}}},
     {"hqlt", {{"window", "200"}, {"fast_weights", "mlstm"}, {"mixing", "sum"}}},
+    {"hqlt", {{"window", "7"}, {"fast_weights", "mlstm"}}},
     {"hqlt", {{"window", "7"}, {"fast_weights", "linear_transformer"}, {"branch_norm", "true"}}},
     {"hqlt", {{"window", "7"}, {"fast_weights", "gated_deltanet"}, {"positions", "none"}}},
     {"hqlt", {{"window", "7"}, {"fast_weights", "fast_weights:rule=gated_sum:beta_factor=1"}}},
@@ -303,9 +313,7 @@ constexpr Bounds kSingle{3e-5, 1e-4}, kHalf{.output = 0.04, .gradient = 0.12, .c
 // Of the family, where more nearly cancels: sums of features that an answer is divided by, what convolutions leave of
 // the steps around, answers to almost orthogonal queries before a norm.
 constexpr Bounds kFamilySingle{.output = 3e-5, .gradient = 3e-4, .of_definition = 5},
-    kFamilyHalf{.output = 0.06, .gradient = 0.12, .of_definition = 2.5, .conditioning = {0.06, 0.2}},
-    // Beside a window all are ill-conditioned where the family is, and more: the best of the draws has to do.
-    kHybridHalf{.output = 0.06, .gradient = 0.12, .of_definition = 2.5, .conditioning = {0.06, kInfinity}};
+    kFamilyHalf{.output = 0.06, .gradient = 0.12, .of_definition = 2.5, .conditioning = {0.06, 0.2}};
 
 }  // namespace
 
@@ -332,23 +340,38 @@ TEST_CASE("in bfloat16 output and all gradients are near the definition's") {
 
 namespace {
 
-void check_all(const std::vector<Variant>& variants, const Bounds& half) {
-  for (const Variant& variant : variants)
+// What mlstm reads is divided by a sum that may all but cancel. A norm behind it takes that back; added to what a
+// window reads it decides how much either counts, and then the rounding of one product is seen in the output (0.1 to
+// 0.5 of it on a GPU, 0.02 by the definition, whose products of bfloat16 are not rounded). In float32 it is compared.
+bool says_nothing_in_bfloat16(const Variant& variant) {
+  const auto has = [&](const char* key, const char* value) {
+    return std::ranges::count(variant.settings, Variant::Settings::value_type{key, value}) > 0;
+  };
+  return has("fast_weights", "mlstm") && has("mixing", "sum");
+}
+
+void check_all(const std::vector<Variant>& variants) {
+  for (const Variant& variant : variants) {
+    int compared = 0;  // in bfloat16
     for (const Case& c : kCases) {
       if (!has_kernels(variant, c)) continue;
       if (!normalises_branches(variant) || !has_narrow_heads(c)) check_case(c, variant, torch::kFloat32, kFamilySingle);
-      if (!has_narrow_heads(c)) check_case(c, variant, torch::kBFloat16, half);
+      if (!has_narrow_heads(c) && !says_nothing_in_bfloat16(variant))
+        compared += compare_case(c, variant, torch::kBFloat16, kFamilyHalf);
     }
+    CAPTURE(variant.backbone);
+    CHECK((compared > 0 || says_nothing_in_bfloat16(variant)));
+  }
 }
 
 }  // namespace
 
 TEST_CASE("of the fast weights' family output and all gradients are the definition's, dropout included") {
-  if (!skip_without_gpu()) check_all(kFamily, kFamilyHalf);
+  if (!skip_without_gpu()) check_all(kFamily);
 }
 
 TEST_CASE("of hybrids output and all gradients are the definition's, dropout included") {
-  if (!skip_without_gpu()) check_all(kHybrids, kHybridHalf);
+  if (!skip_without_gpu()) check_all(kHybrids);
 }
 
 // So that compute-sanitizer can watch it.
