@@ -8,7 +8,7 @@ import numpy as np
 import program
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import engram
 
@@ -117,6 +117,42 @@ def test_an_observation_of_several_parts_may_be_a_mapping(runs):
         _, of_parts = agent.act(parts, agent.initial_state(3))
         _, of_flat = agent.act(convert(flat), agent.initial_state(3))
         np.testing.assert_array_equal(of_parts.features, of_flat.features)
+
+
+@pytest.mark.parametrize("name", ["lstm", "hqlt", "transformer", "visual_match"])
+def test_the_torch_module_computes_whole_episodes_as_act_does(runs, tmp_path, name):
+    trace, episodes = traced(runs(name), episodes=3)
+    agent = engram.load(runs(name), device="cpu")
+    network = agent.to_torch()
+    for rows in episodes:
+        none = torch.tensor([len(agent.action_names)])
+        whole = {
+            "observation": trace["observations"][rows][None],
+            "previous_action": torch.cat([none, trace["actions"][rows][:-1].long()])[None],
+            "previous_reward": torch.cat([torch.zeros(1), trace["rewards"][rows][:-1]])[None],
+        }
+        out = network(**whole)
+        torch.testing.assert_close(out["features"][0], trace["features"][rows], rtol=1e-4, atol=1e-5)
+        probabilities = out["actor"][0].softmax(-1)
+        torch.testing.assert_close(probabilities, trace["action_probabilities"][rows], rtol=1e-4, atol=1e-5)
+        values = torch.minimum(out["critic1"], out["critic2"])[0]
+        torch.testing.assert_close(values, trace["q_values"][rows], rtol=1e-4, atol=1e-5)
+    # Its weights are those of the run's file, and go through files and a step of an optimiser; the agent keeps its own.
+    weights = load_file(runs(name) / "weights/best.safetensors")
+    assert network.state_dict().keys() == weights.keys()
+    assert all(torch.equal(tensor, weights[key]) for key, tensor in network.state_dict().items())
+    before = agent.act(whole["observation"][:, 0], agent.initial_state(1))[1].features
+    optimizer = torch.optim.SGD([p for p in network.parameters() if p.requires_grad], lr=0.1)
+    network(**whole)["actor"].square().sum().backward()
+    optimizer.step()
+    save_file(network.state_dict(), tmp_path / "tuned.safetensors")
+    torch.save(network.state_dict(), tmp_path / "tuned.pt")
+    for read in (load_file(tmp_path / "tuned.safetensors"), torch.load(tmp_path / "tuned.pt")):
+        again = agent.to_torch()
+        again.load_state_dict(read)
+        assert torch.equal(again(**whole)["features"], network(**whole)["features"])
+    assert not torch.equal(network(**whole)["features"], out["features"])
+    assert torch.equal(agent.act(whole["observation"][:, 0], agent.initial_state(1))[1].features, before)
 
 
 def test_sampled_actions_are_drawn_from_the_policy_by_the_seed_of_each_row(runs):
