@@ -9,6 +9,7 @@
 
 #include "python/binding/binding.h"
 #include "python/binding/networks.h"
+#include "storage/weights.h"
 
 namespace engram::python {
 
@@ -20,6 +21,11 @@ NativeAgentNetwork::NativeAgentNetwork(const Settings& settings)
 
 NativeAgentNetwork::NativeAgentNetwork(const Config& config)
     : NativeAgentNetwork(config, draw_network(config, config.task.info(), torch::kCPU)) {}
+
+NativeAgentNetwork::NativeAgentNetwork(const TrainedAgent& agent)
+    : NativeAgentNetwork(agent.config, make_network(agent.config, agent.config.task.info(), agent.device())) {
+  load_module_weights(*network_, module_weights(*agent.network), "the agent");
+}
 
 NativeAgentNetwork::NativeAgentNetwork(Config config, std::shared_ptr<AgentNetwork> network)
     : NativeNetwork(network), config_(std::move(config)), task_(config_.task.info()), network_(std::move(network)) {}

@@ -19,6 +19,7 @@
 #include "base/json_text.h"
 #include "python/binding/binding.h"
 #include "python/binding/loaded_agent.h"
+#include "python/binding/networks.h"
 #include "python/binding/signals.h"
 
 namespace engram::python {
@@ -150,6 +151,8 @@ void bind_agents(py::module_& module) {
                                return agent.network->make_action_rule(agent.device())->values_are_of_actions();
                              })
       .def("initial_state", &initial_state, py::arg("rows"), py::arg("seed"), Released())
+      .def(
+          "network", [](const TrainedAgent& agent) { return std::make_unique<NativeAgentNetwork>(agent); }, Released())
       .def("evaluate", &evaluate, py::arg("episodes"), py::arg("trace"))
       .def("diagnose", &diagnose, py::arg("run"), py::arg("episodes"));
 }

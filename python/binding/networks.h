@@ -126,9 +126,8 @@ class NativeAgentNetwork final : public NativeNetwork {
  public:
   // With weights from torch's default generator. Throws UserError.
   explicit NativeAgentNetwork(const Settings& settings);
-  // Of a trained agent, whose network it shares: who trains one, trains the other.
-  explicit NativeAgentNetwork(const TrainedAgent& agent) : NativeAgentNetwork(agent.config, agent.network) {}
-  NativeAgentNetwork(Config config, std::shared_ptr<AgentNetwork> network);
+  // With the weights of a trained agent, on its device; a copy, so that who trains it leaves the agent as it is.
+  explicit NativeAgentNetwork(const TrainedAgent& agent);
 
   // All that chooses, and all options: from these an equal one is made.
   Settings settings() const;
@@ -139,6 +138,7 @@ class NativeAgentNetwork final : public NativeNetwork {
 
  private:
   explicit NativeAgentNetwork(const Config& config);
+  NativeAgentNetwork(Config config, std::shared_ptr<AgentNetwork> network);
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs, torch::ScalarType dtype) override;
   torch::Tensor draw_seed(torch::Device device) override;
   void check_inputs(const std::vector<torch::Tensor>& inputs) const;

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 
 from engram import _native
+from engram.agent_module import AgentModule
+from engram.options import option_texts
 
 Array: TypeAlias = np.ndarray | torch.Tensor
 Observation: TypeAlias = Array | Mapping[str, Array]
@@ -116,6 +118,13 @@ class Agent:
         native = state._native.act(observations, rewards, greedy)
         following = AgentState(native, state.batch, self._native.values_are_of_actions, like)
         return following._shown(native.actions.to(torch.int64)), following
+
+    def to_torch(self) -> AgentModule:
+        """Its network as a torch module, in evaluation mode, to fine-tune, compile or save: a copy of the weights.
+
+        Of whole episodes it computes what :meth:`act` computes of their steps.
+        """
+        return AgentModule.of_network(self._native.network()).eval()
 
     def _rows(self, observation: Observation, state: AgentState) -> torch.Tensor:
         """The observation as the network takes it, checked: [rows, *shape], or [rows, elements] of several parts."""
@@ -279,9 +288,4 @@ def _as_tensor(name: str, array: Array) -> torch.Tensor:
 
 def task_settings_text(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Options of a task as the program takes them, from Python values."""
-    return [(f"task.{name}", option_text(value)) for name, value in settings.items()]
-
-
-def option_text(value: Any) -> str:
-    """A value of an option as the program writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return [(f"task.{name}", text) for name, text in option_texts(settings)]

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from engram import _native
-from engram.agent import option_text, task_settings_text
+from engram.agent import task_settings_text
+from engram.options import option_texts
 
 
 class Interval(NamedTuple):
@@ -168,9 +169,8 @@ def render(
         "scale": scale,
         "first_episode": first_episode,
     }
-    film_options = [(name, option_text(value)) for name, value in options.items()]
     settings = task_settings_text(task_settings)
-    frames = _native.render(os.fspath(run), weights, settings, path, film_options, greedy, show_memory)
+    frames = _native.render(os.fspath(run), weights, settings, path, option_texts(options), greedy, show_memory)
     return frames.numpy() if path is None else path
 
 

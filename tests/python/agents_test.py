@@ -8,6 +8,7 @@ import numpy as np
 import program
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import engram
 
@@ -40,20 +41,20 @@ def runs(tmp_path_factory):
     return find
 
 
-def traced(run, episodes=6):
+def traced(run, episodes=6, device="cpu"):
     """The trace of an evaluation, and the rows of each episode."""
-    trace = engram.evaluate(run, episodes, device="cpu", trace=True).trace
+    trace = engram.evaluate(run, episodes, device=device, trace=True).trace
     starts = [*trace["episode_starts"].tolist(), len(trace["actions"])]
     return trace, [range(first, last) for first, last in zip(starts, starts[1:])]
 
 
 def replay(agent, trace, episodes, batch, convert):
     """Plays traced episodes through act: row i those at i, i + batch, ... one after the other, as long as all rows have
-    some. Yields the rows of the trace with the actions and the state of each step."""
+    some, up to 60 steps. Yields the rows of the trace with the actions and the state of each step."""
     rows = [np.concatenate([episodes[e] for e in range(row, len(episodes), batch)]) for row in range(batch)]
     starts = {episode[0] for episode in episodes}
     state = agent.initial_state(batch)
-    for t in range(min(map(len, rows))):
+    for t in range(min(60, *map(len, rows))):
         at = torch.tensor([row[t] for row in rows])
         state.reset(convert(torch.tensor([row[t] in starts for row in rows])))
         earned = trace["rewards"][(at - 1).clamp(min=0)]
@@ -61,24 +62,32 @@ def replay(agent, trace, episodes, batch, convert):
         yield at, action, state
 
 
+def test_the_trace_is_the_programs(runs, tmp_path):
+    program.run("evaluate", runs("lstm"), "--episodes", 6, "--device", "cpu", "--trace", tmp_path / "t.safetensors")
+    kept = load_file(tmp_path / "t.safetensors")
+    trace, _ = traced(runs("lstm"))
+    assert trace.keys() == kept.keys()
+    for name, tensor in trace.items():
+        # The program may take another number of threads, and sum in another order.
+        torch.testing.assert_close(tensor, kept[name], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", [*TRAINED, "visual_match", "tmaze", "minesweeper", "cartpole", "parts"])
 @pytest.mark.parametrize(("batch", "tolerance"), [(6, 1e-6), (2, 1e-5)])
-def test_act_computes_what_the_programs_trace_has(runs, tmp_path, name, batch, tolerance):
+def test_act_computes_what_the_trace_has(runs, name, batch, tolerance):
     # The trace is of 6 rows; products of fewer may be summed in another order.
-    from safetensors.torch import load_file
-
-    program.run("evaluate", runs(name), "--episodes", 6, "--device", "cpu", "--trace", tmp_path / "t.safetensors")
-    trace = load_file(tmp_path / "t.safetensors")
-    starts = [*trace["episode_starts"].tolist(), len(trace["actions"])]
-    episodes = [range(first, last) for first, last in zip(starts, starts[1:])]
+    trace, episodes = traced(runs(name))
     agent = engram.load(runs(name), device="cpu")
     steps = 0
     for at, action, state in replay(agent, trace, episodes, batch, torch.Tensor.numpy):
         assert isinstance(action, np.ndarray) and action.dtype == np.int64
         np.testing.assert_array_equal(action, trace["actions"][at].numpy())
         values = trace["values" if name == "ppo" else "q_values"]
-        for computed, kept in ((state.features, trace["features"]), (state.values, values),
-                               (state.probabilities, trace["action_probabilities"])):  # fmt: skip
+        for computed, kept in (
+            (state.features, trace["features"]),
+            (state.values, values),
+            (state.probabilities, trace["action_probabilities"]),
+        ):
             assert computed.dtype == np.float32
             np.testing.assert_allclose(computed, kept[at].numpy(), rtol=tolerance, atol=tolerance)
         steps += 1
@@ -102,12 +111,48 @@ def test_tensors_give_tensors_and_one_environment_has_no_axis_of_rows(runs):
 def test_an_observation_of_several_parts_may_be_a_mapping(runs):
     agent = engram.load(runs("parts"), device="cpu")
     flat = engram.evaluate(runs("parts"), 1, device="cpu", trace=True).trace["observations"][:3]
-    image, direction = flat[:, :-1].reshape(3, 3, 7, 7), flat[:, -1:]
+    cells, direction = flat[:, :-1].reshape(3, 3, 7, 7), flat[:, -1:]
     for convert in (torch.Tensor.numpy, torch.clone):
-        parts = {"direction": convert(direction.long()), "image": convert(image)}
+        parts = {"direction": convert(direction.long()), "cells": convert(cells)}
         _, of_parts = agent.act(parts, agent.initial_state(3))
         _, of_flat = agent.act(convert(flat), agent.initial_state(3))
         np.testing.assert_array_equal(of_parts.features, of_flat.features)
+
+
+@pytest.mark.parametrize("name", ["lstm", "hqlt", "transformer", "visual_match"])
+def test_the_torch_module_computes_whole_episodes_as_act_does(runs, tmp_path, name):
+    trace, episodes = traced(runs(name), episodes=3)
+    agent = engram.load(runs(name), device="cpu")
+    network = agent.to_torch()
+    for rows in episodes:
+        none = torch.tensor([len(agent.action_names)])
+        whole = {
+            "observation": trace["observations"][rows][None],
+            "previous_action": torch.cat([none, trace["actions"][rows][:-1].long()])[None],
+            "previous_reward": torch.cat([torch.zeros(1), trace["rewards"][rows][:-1]])[None],
+        }
+        out = network(**whole)
+        torch.testing.assert_close(out["features"][0], trace["features"][rows], rtol=1e-4, atol=1e-5)
+        probabilities = out["actor"][0].softmax(-1)
+        torch.testing.assert_close(probabilities, trace["action_probabilities"][rows], rtol=1e-4, atol=1e-5)
+        values = torch.minimum(out["critic1"], out["critic2"])[0]
+        torch.testing.assert_close(values, trace["q_values"][rows], rtol=1e-4, atol=1e-5)
+    # Its weights are those of the run's file, and go through files and a step of an optimiser; the agent keeps its own.
+    weights = load_file(runs(name) / "weights/best.safetensors")
+    assert network.state_dict().keys() == weights.keys()
+    assert all(torch.equal(tensor, weights[key]) for key, tensor in network.state_dict().items())
+    before = agent.act(whole["observation"][:, 0], agent.initial_state(1))[1].features
+    optimizer = torch.optim.SGD([p for p in network.parameters() if p.requires_grad], lr=0.1)
+    network(**whole)["actor"].square().sum().backward()
+    optimizer.step()
+    save_file(network.state_dict(), tmp_path / "tuned.safetensors")
+    torch.save(network.state_dict(), tmp_path / "tuned.pt")
+    for read in (load_file(tmp_path / "tuned.safetensors"), torch.load(tmp_path / "tuned.pt")):
+        again = agent.to_torch()
+        again.load_state_dict(read)
+        assert torch.equal(again(**whole)["features"], network(**whole)["features"])
+    assert not torch.equal(network(**whole)["features"], out["features"])
+    assert torch.equal(agent.act(whole["observation"][:, 0], agent.initial_state(1))[1].features, before)
 
 
 def test_sampled_actions_are_drawn_from_the_policy_by_the_seed_of_each_row(runs):
@@ -251,13 +296,13 @@ def test_bad_input_is_refused_by_what_is_wrong(runs, tmp_path):
         for _ in range(200):
             _, state = agent.act(observation, state, np.zeros(2))
     parts = engram.load(runs("parts"), device="cpu")
-    image, direction = np.zeros((1, 3, 7, 7), np.uint8), np.full((1, 1), 4, np.uint8)
+    cells, direction = np.zeros((1, 3, 7, 7), np.uint8), np.full((1, 1), 4, np.uint8)
     state = parts.initial_state(1)
-    refused("direction has values", parts.act, {"image": image, "direction": direction}, state)
-    refused("direction has values", parts.act, np.concatenate([image.reshape(1, -1), direction], 1), state)
-    refused("has the parts image", parts.act, {"image": image}, state)
-    refused("outside 0 .. 255", parts.act, {"image": image.astype(int) - 1, "direction": direction * 0}, state)
-    refused("is torch.float32", parts.act, {"image": image.astype(np.float32), "direction": direction * 0}, state)
+    refused("direction has values", parts.act, {"cells": cells, "direction": direction}, state)
+    refused("direction has values", parts.act, np.concatenate([cells.reshape(1, -1), direction], 1), state)
+    refused("has the parts cells;", parts.act, {"cells": cells}, state)
+    refused("outside 0 .. 255", parts.act, {"cells": cells.astype(int) - 1, "direction": direction * 0}, state)
+    refused("is torch.float32", parts.act, {"cells": cells.astype(np.float32), "direction": direction * 0}, state)
 
 
 def test_the_callers_state_is_left_alone(runs, capfd):
@@ -292,9 +337,7 @@ def test_ctrl_c_ends_an_evaluation(runs):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", [*TRAINED, "visual_match"])
 def test_on_a_gpu_act_computes_what_the_trace_has(runs, name):
-    trace = engram.evaluate(runs(name), 6, device="cuda", trace=True).trace
-    starts = [*trace["episode_starts"].tolist(), len(trace["actions"])]
-    episodes = [range(first, last) for first, last in zip(starts, starts[1:])]
+    trace, episodes = traced(runs(name), device="cuda")
     agent = engram.load(runs(name), device="cuda")
     for convert in (torch.Tensor.cuda, torch.Tensor.numpy):
         for at, action, state in replay(agent, trace, episodes, 3, convert):

@@ -54,10 +54,12 @@ class RebuiltLstm:
         return h, self.head("actor", h).softmax(-1), torch.minimum(self.head("critic1", h), self.head("critic2", h))
 
 
-@pytest.mark.parametrize("task", ["tmaze", "visual_match"])
-@pytest.mark.parametrize("previous", [0, 4])
-def test_the_rebuilt_agent_acts_alike(tmp_path, task, previous):
-    options = ("--memory.layers", 2, "--memory.width", 16)
+@pytest.mark.parametrize(
+    ("task", "task_options", "previous"),
+    [("tmaze", ("--task.corridor_length", 5), 4), ("visual_match", ("--task.distractor_steps", 2), 0)],
+)
+def test_the_rebuilt_agent_acts_alike(tmp_path, task, task_options, previous):
+    options = ("--memory.layers", 2, "--memory.width", 16, *task_options)
     run = program.train(tmp_path / "run", "lstm", *options, task=task, previous=previous)
     rebuilt = RebuiltLstm(run / "weights/best.safetensors")
     trace = engram.evaluate(run, 2, device="cpu", trace=True).trace
