@@ -234,6 +234,10 @@ def test_example_of_optuna(tmp_path):
     assert "best" in run_example("optuna_search.py", tmp_path, "--trials", 2, "--steps", 200)
 
 
+def test_example_of_cartpole(tmp_path):
+    assert "mean return of 50 episodes" in run_example("cartpole_without_speeds.py", tmp_path / "a", "--steps", 2000)
+
+
 def test_example_of_weights_and_biases(tmp_path):
     pytest.importorskip("wandb")
     run_example("weights_and_biases.py", tmp_path, "--steps", 300, WANDB_MODE="offline")
