@@ -58,7 +58,7 @@ def test_a_run_is_the_programs(tmp_path):
     assert result.final_evaluation.episodes == 8
     final = [json.loads(line) for line in (result.run / "metrics.jsonl").read_text().splitlines()][-1]
     assert final["kind"] == "final" and final["return"] == result.final_evaluation.mean_return
-    assert result.best_evaluation.steps == final["steps"]
+    assert result.best_evaluation.steps == final["environment_steps"]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
