@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/formatted.h"
 #include "base/words.h"
+#include "envs/external_task.h"
 #include "storage/checkpoint.h"
 #include "storage/metrics.h"
 #include "storage/run_directory.h"
@@ -167,10 +168,10 @@ std::string standing_text(const RunFacts& facts) {
   return "";
 }
 
-// Empty where there is nothing to go on from, or a program does.
+// Empty where there is nothing to go on from, or a program does, or Python alone can.
 std::string resume_command(const RunFacts& facts) {
-  return !facts.can_go_on() || facts.running ? ""
-                                             : shell_command({"engram", "train", "--resume", facts.folder.string()});
+  if (!facts.can_go_on() || facts.running || facts.config.task.name() == kExternalTask) return "";
+  return shell_command({"engram", "train", "--resume", facts.folder.string()});
 }
 
 // Empty of tasks that do not say what their decision is.

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "envs/all_tasks.h"
 #include "envs/external_task.h"
+#include "envs/vec/vec_env.h"
 
 namespace engram {
 namespace {

@@ -216,7 +216,7 @@ class PythonEnvs final : public ForeignEnvs {
   std::span<End> end_N_;
 };
 
-// `environments`: an engram.external.EnvironmentMaker, or None.
+// `environments`: an engram.external.Environments, or None.
 EnvironmentSource source_of(const py::object& environments, const Config& config) {
   if (environments.is_none()) return {};
   const auto make = [&environments, task = config.task.info(), seed = config.run.seed](Purpose purpose, int num_envs) {
@@ -231,7 +231,7 @@ EnvironmentSource source_of(const py::object& environments, const Config& config
   return {make, environments.attr("evaluates").cast<bool>()};
 }
 
-// LibTorch's threads and modes, and the current GPU, are the caller's again when it dies.
+// LibTorch's threads and modes are the caller's again when it dies.
 class CallersTorch {
  public:
   CallersTorch() = default;
@@ -304,6 +304,8 @@ py::dict train(const Settings& defaults, const std::optional<std::string>& file,
     std::rethrow_exception(failure.cause);
   } catch (const UserError&) {
     throw;
+  } catch (const py::error_already_set&) {
+    throw;
   } catch (const std::exception& error) {
     if (const auto reason = device_failure(error, start.config)) throw std::runtime_error(*reason);
     throw;
@@ -315,11 +317,12 @@ py::dict train(const Settings& defaults, const std::optional<std::string>& file,
 }  // namespace
 
 void bind_training(py::module_& module) {
-  module.def("train", &train, py::arg("defaults"), py::arg("file"), py::arg("settings"), py::arg("directory"),
-             py::arg("resume"), py::arg("environments"), py::arg("tell"), py::arg("warn"),
-             "One run of training by defaults, above these the settings of a file, and those of named layers. "
-             "tell(kind, status) is called "
-             "as it goes on and stops it by False; warn(line) hears of damaged checkpoints. Returns the last status.");
+  module.def(
+      "train", &train, py::arg("defaults"), py::arg("file"), py::arg("settings"), py::arg("directory"),
+      py::arg("resume"), py::arg("environments"), py::arg("tell"), py::arg("warn"),
+      "One run of training by defaults, above these the settings of a file, and those of named layers. It tells "
+      "tell(kind, status) how it goes on, which stops it by False, and warn(line) of damaged checkpoints. Returns "
+      "the last status.");
 }
 
 }  // namespace engram::python

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 Settings = list[tuple[str, str]]
 
 
@@ -35,7 +37,7 @@ def _flattened(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, st
 def _text(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or type(value).__name__ == "bool_":  # numpy's, too
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, Integral):
         return str(int(value))

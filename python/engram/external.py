@@ -20,6 +20,7 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 EnvMaker = Callable[[], gymnasium.Env]
@@ -339,13 +340,22 @@ def environments_of(
             raise ValueError(f"env() made {shown!r}, which is not a gymnasium.Env")
         shown.close()
         observation_space, action_space = shown.observation_space, shown.action_space
-    spec = shown.spec
+    spec = _spec(shown)
     if max_episode_steps is None:
         max_episode_steps = spec.max_episode_steps if spec is not None else None
     if max_episode_steps is None:
         raise ValueError(f"nothing says how long an episode of {shown} is at most: give max_episode_steps")
     name = spec.id if spec is not None else type(shown.unwrapped).__name__
     return Environments(training, evaluation, name, max_episode_steps, observation_space, action_space)
+
+
+def _spec(env: gymnasium.Env | VectorEnv) -> EnvSpec | None:
+    if env.spec is not None or not isinstance(env, VectorEnv):
+        return env.spec
+    try:
+        return env.get_attr("spec")[0]  # SyncVectorEnv and AsyncVectorEnv have it of each environment alone
+    except AttributeError:
+        return None
 
 
 def _source(argument: str, given: Any) -> EnvMaker | VectorEnv:

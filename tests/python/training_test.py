@@ -58,7 +58,7 @@ def test_a_run_is_the_programs(tmp_path):
     assert result.final_evaluation.episodes == 8
     final = [json.loads(line) for line in (result.run / "metrics.jsonl").read_text().splitlines()][-1]
     assert final["kind"] == "final" and final["return"] == result.final_evaluation.mean_return
-    assert result.best_evaluation.steps == final["steps"]
+    assert result.best_evaluation.steps == final["environment_steps"]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -232,6 +232,10 @@ def run_example(name, *arguments, **variables):
 def test_example_of_optuna(tmp_path):
     pytest.importorskip("optuna")
     assert "best" in run_example("optuna_search.py", tmp_path, "--trials", 2, "--steps", 200)
+
+
+def test_example_of_cartpole(tmp_path):
+    assert "mean return of 50 episodes" in run_example("cartpole_without_speeds.py", tmp_path / "a", "--steps", 2000)
 
 
 def test_example_of_weights_and_biases(tmp_path):
