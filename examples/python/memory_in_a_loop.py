@@ -23,7 +23,8 @@ class Recall(nn.Module):
         self.output = nn.Linear(memory.width, TOKENS)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.output(self.memory(self.embedding(tokens))[:, -1])
+        features, _ = self.memory(self.embedding(tokens), return_state=False)
+        return self.output(features[:, -1])
 
 
 def accuracy_after(name: str, updates: int, device: str) -> float:

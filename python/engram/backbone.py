@@ -1,7 +1,7 @@
 """Memory backbones as torch modules."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, overload
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -92,49 +92,31 @@ class Backbone(NativeModule):
         allowed = {option.name: option.allowed for option in backbone_options(self.name)}
         return {key: option_value(text, allowed[key]) for key, text in self._network.options()}
 
-    @overload
     def forward(
         self,
         x: Tensor,
         state: Sequence[Tensor] | None = None,
         *,
         lengths: Tensor | None = None,
-        return_state: Literal[False] = False,
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self,
-        x: Tensor,
-        state: Sequence[Tensor] | None = None,
-        *,
-        lengths: Tensor | None = None,
-        return_state: Literal[True],
-    ) -> tuple[Tensor, list[Tensor]]: ...
-
-    def forward(
-        self,
-        x: Tensor,
-        state: Sequence[Tensor] | None = None,
-        *,
-        lengths: Tensor | None = None,
-        return_state: bool = False,
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
+        return_state: bool = True,
+    ) -> tuple[Tensor, list[Tensor] | None]:
         """Whole sequences, with gradients of everything that goes in: inputs, state and parameters.
 
-        Fresh sequences whose last state nobody wants, which is what learning from episodes is, take the fast road:
-        fused kernels on a GPU, loops of engram's own on a CPU, for the backbones that have some. With a state, given or
-        asked for, LibTorch's operations compute, in the parameters' type. Both give the same up to rounding.
+        Fresh sequences whose last state nobody wants, which is what learning from episodes is, take the fast road with
+        return_state=False: fused kernels on a GPU, loops of engram's own on a CPU, for the backbones that have some.
+        With a state, given or returned, LibTorch's operations compute, in the parameters' type. Both give the same up
+        to rounding.
 
         Args:
             x: [B, T, D]. What follows a row's length must be finite.
             state: the memory before the first step, as initial_state() and forward() give it; None: fresh.
             lengths: int64 [B], 0..T: the steps that each row takes; None: all T. The output behind them is
                 unspecified but finite. A row of length 0 keeps its state.
-            return_state: whether the state of each row after its last step is returned, too.
+            return_state: whether the state of each row after its last step is wanted. A given state is followed either
+                way.
 
         Returns:
-            y [B, T, D] in x's type (autocast's where that is on), or (y, state).
+            (y, state): y [B, T, D] in x's type (autocast's where that is on); state None unless it is wanted.
 
         Raises:
             ValueError: shapes, types or devices that do not fit, or more steps than max_steps where they are bounded.
@@ -150,7 +132,7 @@ class Backbone(NativeModule):
         elif return_state:
             inputs += self.initial_state(x.shape[0])
         y, *final_state = self._run(inputs, dtype_on(x.device, x.dtype))
-        return (y, final_state) if return_state else y
+        return y, final_state if return_state else None
 
     def step(self, x: Tensor, state: Sequence[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
         """One step of every row, for acting: constant memory, no gradients.

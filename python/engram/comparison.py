@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engram._program import environment, program
-from engram._settings import settings_of
+from engram.options import settings_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from engram import _native
-from engram._settings import settings_of
+from engram.options import settings_of
 
 if TYPE_CHECKING:
     import gymnasium

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from engram import _native
+from engram.options import option_texts
 
 __all__ = ["Env", "VectorEnv", "make_vec"]
 
@@ -65,13 +66,13 @@ def make_vec(
     _check_render_mode(render_mode)
     device = _native.device_of(device)
     if device == "cpu":
-        environments = _native.CpuEnvironments(name, _option_texts(options), run_seed, num_envs, threads)
+        environments = _native.CpuEnvironments(name, option_texts(options), run_seed, num_envs, threads)
     elif render_mode is not None:
         raise ValueError(f"render_mode '{render_mode}' needs device 'cpu', not '{device}'")
     elif threads is not None:
         raise ValueError(f"threads = {threads} needs device 'cpu', not '{device}'")
     else:
-        environments = _native.CudaEnvironments(device, name, _option_texts(options), run_seed, num_envs)
+        environments = _native.CudaEnvironments(device, name, option_texts(options), run_seed, num_envs)
     return VectorEnv(environments, device, seed, copy, render_mode, AutoresetMode(autoreset_mode))
 
 
@@ -242,7 +243,7 @@ class Env(gymnasium.Env):
     def __init__(self, name: str, *, run_seed: int = 1, render_mode: str | None = None, **options: Any) -> None:
         _check_int("run_seed", run_seed, 0, 2**64 - 1)
         _check_render_mode(render_mode)
-        self._environments = _native.CpuEnvironments(name, _option_texts(options), run_seed, num_envs=1, threads=1)
+        self._environments = _native.CpuEnvironments(name, option_texts(options), run_seed, num_envs=1, threads=1)
         self._started = False
         self.task = self._environments.info
         self._layout = _Layout(self.task)
@@ -338,23 +339,6 @@ def _action_space(task: _native.TaskInfo) -> spaces.Discrete:
 
 def _copied(array: Array) -> Array:
     return array.copy() if isinstance(array, np.ndarray) else array.clone()
-
-
-def _option_texts(options: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(key, _option_text(key, value)) for key, value in options.items()]
-
-
-def _option_text(key: str, value: Any) -> str:
-    """As the program's command line takes it."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, numbers.Integral):
-        return str(int(value))
-    if isinstance(value, numbers.Real):
-        return repr(float(value))
-    raise ValueError(f"{key} = {value!r} is not allowed; options are numbers, truth values and texts")
 
 
 def _check_int(what: str, value: Any, low: int, high: int) -> None:
