@@ -1,4 +1,4 @@
-"""PPO on Gymnasium's CartPole-v1 without its speeds, which have to be remembered: python cartpole_without_speeds.py RUN.
+"""PPO on CartPole-v1 without its speeds, which have to be remembered: python cartpole_without_speeds.py RUN.
 
 After 300,000 steps, 75 seconds of a CPU core, a GRU holds the pole for all 500 steps of every one of 50 greedy episodes;
 without memory (--memory none) it holds it for 44 steps on average.

@@ -1,6 +1,6 @@
 """Recurrent PPO in one file, in the manner of CleanRL: a GRU on any task whose observation is a box.
 
-    python3 cleanrl_ppo.py --steps 100000                 # a T-maze: the side is shown at the start, asked for at the end
+    python3 cleanrl_ppo.py --steps 100000          # a T-maze: the side is shown at the start, asked for at the end
     python3 cleanrl_ppo.py --task repeat_first --steps 1000000
 """
 

@@ -23,7 +23,14 @@ def main() -> None:
     task = {"corridor_length": 5, "full_state": True}
     envs = VecMonitor(VecEnv("tmaze", 32, **task))
     model = PPO(
-        "MlpPolicy", envs, n_steps=64, batch_size=512, learning_rate=1e-3, ent_coef=0.01, seed=arguments.seed, device="cpu"
+        "MlpPolicy",
+        envs,
+        n_steps=64,
+        batch_size=512,
+        learning_rate=1e-3,
+        ent_coef=0.01,
+        seed=arguments.seed,
+        device="cpu",
     )
     model.learn(arguments.steps)
 

@@ -61,7 +61,8 @@ def compare(
             file.write_text(experiment_text(experiment), encoding="utf-8")
         else:
             file = Path(experiment)
-        _run(["compare", "--config", str(file), "--run", str(folder), "--jobs", str(jobs), "--device", device], progress)
+        words = ["compare", "--config", str(file), "--run", str(folder), "--jobs", str(jobs), "--device", device]
+        _run(words, progress)
     _run(["compare", "report", str(folder)], progress)
     page = folder / "report" / "report.html"
     with page.with_suffix(".csv").open(newline="", encoding="utf-8") as table:

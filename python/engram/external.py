@@ -333,7 +333,8 @@ def environments_of(
     else:
         evaluation = None if isinstance(training, VectorEnv) else training
     if isinstance(training, VectorEnv):
-        shown, observation_space, action_space = training, training.single_observation_space, training.single_action_space
+        shown = training
+        observation_space, action_space = training.single_observation_space, training.single_action_space
     else:
         shown = training()
         if not isinstance(shown, gymnasium.Env):

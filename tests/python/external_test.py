@@ -87,7 +87,8 @@ def replayed(run):
     """Episodes of a checkpoint's replay: observations [T+1, 3], actions, rewards, whether they terminated."""
     tensors = checkpoint(run)
     part = {
-        name: tensors["experience.replay." + name] for name in ("steps", "action", "observation", "reward", "terminated")
+        name: tensors["experience.replay." + name]
+        for name in ("steps", "action", "observation", "reward", "terminated")
     }
     observations = part["observation"].view(np.float32).reshape(-1, 3)
     first = 0
