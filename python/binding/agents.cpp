@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "agents/act/acting_state.h"
-#include "agents/act/observation_tensor.h"
 #include "agents/run/config_json.h"
 #include "agents/run/trained_agent.h"
 #include "agents/study/diagnosis_json.h"
@@ -26,18 +25,6 @@ namespace engram::python {
 namespace {
 
 namespace py = pybind11;
-
-const char* name_of(PartKind kind) {
-  switch (kind) {
-    case PartKind::kImage:
-      return "image";
-    case PartKind::kVector:
-      return "vector";
-    case PartKind::kTokens:
-      break;
-  }
-  return "tokens";
-}
 
 ActionChoice choice_of(bool greedy) { return greedy ? ActionChoice::kGreedy : ActionChoice::kSample; }
 
@@ -129,21 +116,7 @@ void bind_agents(py::module_& module) {
       .def_property_readonly("differs",
                              [](const TrainedAgent& agent) { return json_text(differs_json(agent.elsewhere)); })
       .def_property_readonly("device", &TrainedAgent::device)
-      .def_property_readonly("task", [](const TrainedAgent& agent) { return agent.config.task.name(); })
-      .def_property_readonly("chance_success",
-                             [](const TrainedAgent& agent) { return agent.config.task.info().chance_success; })
-      .def_property_readonly("action_names",
-                             [](const TrainedAgent& agent) { return agent.config.task.info().action_names; })
-      .def_property_readonly(
-          "observation_dtype",
-          [](const TrainedAgent& agent) { return observation_dtype(agent.config.task.info().observation); })
-      .def_property_readonly("observation_parts",
-                             [](const TrainedAgent& agent) {
-                               py::list parts;
-                               for (const ObservationPart& part : agent.config.task.info().observation.parts)
-                                 parts.append(py::make_tuple(part.name, name_of(part.kind), part.shape, part.values));
-                               return parts;
-                             })
+      .def_property_readonly("task", [](const TrainedAgent& agent) { return agent.config.task.info(); })
       .def_property_readonly("sees_previous_reward",
                              [](const TrainedAgent& agent) { return agent.network->sees_previous_reward(); })
       .def_property_readonly("values_are_of_actions",

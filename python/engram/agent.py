@@ -64,13 +64,13 @@ class Agent:
         for key, value in json.loads(native.config).items():
             section, _, option = key.partition(".")
             self.config.setdefault(section, {})[option] = value
-        self.task = native.task
+        task = native.task
+        self.task = task.name
         self.device = native.device
-        self.action_names = tuple(native.action_names)
-        self._dtype: torch.dtype = native.observation_dtype
-        self._parts = [
-            _Part(name, kind, tuple(shape), values) for name, kind, shape, values in native.observation_parts
-        ]
+        self.action_names = tuple(task.action_names)
+        self._dtype: torch.dtype = getattr(torch, task.observation_dtype)
+        self._parts = [_Part(part.name, part.kind, part.shape, part.values) for part in task.observation_parts]
+        self._values_are_of_actions = native.values_are_of_actions
 
     def __repr__(self) -> str:
         return f"<engram.Agent: {self.config['memory']['name']} on {self.task}, {self.device}>"
@@ -89,7 +89,7 @@ class Agent:
             raise ValueError(f"batch is {batch}; a state has at least 1 row")
         if not 0 <= seed < 2**64:
             raise ValueError(f"seed is {seed}; it is one of 0 .. 2**64 - 1")
-        return AgentState(self._native.initial_state(batch or 1, seed), batch, self._native.values_are_of_actions)
+        return AgentState(self._native.initial_state(batch or 1, seed), batch, self._values_are_of_actions)
 
     def act(
         self, observation: Observation, state: AgentState, reward: Array | float | None = None, *, greedy: bool = True
@@ -116,7 +116,7 @@ class Agent:
         observations = self._rows(observation, state)
         rewards = self._rewards(reward, state)
         native = state._native.act(observations, rewards, greedy)
-        following = AgentState(native, state.batch, self._native.values_are_of_actions, like)
+        following = AgentState(native, state.batch, self._values_are_of_actions, like)
         return following._shown(native.actions.to(torch.int64)), following
 
     def to_torch(self) -> AgentModule:

@@ -84,7 +84,7 @@ def evaluate(
     return Evaluation(
         greedy=_played(found["greedy"]),
         sampled=_played(found["sampled"]),
-        chance_success=agent.chance_success,
+        chance_success=agent.task.chance_success,
         differs=json.loads(agent.differs),
         trace=found["trace"],
     )
