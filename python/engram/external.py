@@ -82,22 +82,19 @@ class ObservationRows:
 
     def write(self, observations: Any, rows: np.ndarray) -> None:
         """Writes a batch of N observations, as a vector environment gives it, into rows [N, elements]."""
-        begin = 0
-        for part in self.parts:
-            batch = observations
-            for key in part.path:
-                batch = batch[key]
-            rows[:, begin : begin + part.elements] = self._columns(part, np.asarray(batch), len(rows))
-            begin += part.elements
+        self._write(observations, rows, np.asarray)
 
     def write_one(self, observation: Any, row: np.ndarray) -> None:
         """The same of one observation, row [elements]."""
+        self._write(observation, row[None], lambda value: np.asarray(value)[None])
+
+    def _write(self, observations: Any, rows: np.ndarray, as_batch: Callable[[Any], np.ndarray]) -> None:
         begin = 0
         for part in self.parts:
-            value = observation
+            values = observations
             for key in part.path:
-                value = value[key]
-            row[begin : begin + part.elements] = self._columns(part, np.asarray(value)[None], 1)[0]
+                values = values[key]
+            rows[:, begin : begin + part.elements] = self._columns(part, as_batch(values), len(rows))
             begin += part.elements
 
     def _columns(self, part: Part, batch: np.ndarray, size: int) -> np.ndarray:
