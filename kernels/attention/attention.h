@@ -4,7 +4,8 @@
 // For every row b and head h, with q', k' the queries and keys turned to their position p (below):
 //   s_tu = scale * q'_t . k'_u                      t - window < u <= t
 //   o_t  = sum over u of softmax_u(s_tu) f_tu v_u   f_tu: dropout's factor, 1 without
-// for t < length_B[b]. Outputs and gradients at t >= length are zero; inputs there are never read.
+// for t < length_B[b]. In chunks (`chunked`) a step sees, of its window S, the steps since the last multiple of S:
+// t - t mod S <= u <= t. Outputs and gradients at t >= length are zero; inputs there are never read.
 // Rotary positions (Su et al., "RoFormer", 2021): of the first R = rotary_width channels, i and i + R / 2 are turned as
 // a plane by the angle p * 10000^(-2 i / R); p = t, or the row's position in a step. R = 0: q' = q, k' = k.
 // Source: Dao, "FlashAttention-2" (2023), algorithms 1 and 2; README.md beside this file has the form used here.
@@ -69,6 +70,7 @@ struct AttentionInput {
   AttentionRows q, k, v;
   const std::int64_t* length_B;  // on the device, 0 <= length <= T; null: all T
   DropoutKey dropout;            // f_tu: element (row (b * H + h) * T + t, channel u) of a tensor with T channels
+  bool chunked = false;
 };
 
 // Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it, and with

@@ -272,7 +272,7 @@ void attention_backward(const AttentionInput& input, const AttentionOutputGradie
                                static_cast<T*>(input_gradient.k.data),
                                static_cast<T*>(input_gradient.v.data)};
     if constexpr (sizeof(T) == 2)
-      if (is_short_window(input)) return short_window_backward(problem, gradient, stream);
+      if (is_short_window(input)) return short_window_backward(input, problem, gradient, stream);
     const auto run = [&]<bool kDropout>() {
       launch(query_kernel<T, kWidth, kDropout>, grid, kThreads<T>, sizeof(QueryShared<T, kWidth>), stream,
              "attention: gradient of queries", problem, gradient);

@@ -37,6 +37,7 @@ template <typename T>
 struct Problem {
   static constexpr int kBlockShift = sizeof(T) == 2 ? 6 : 5;
   int batch, time, heads, width, window;
+  bool chunked;
   float scale;
   int copy_bytes;  // 4, 8 or 16: the largest piece that the alignment of q, k, v allows
   std::int64_t head_stride, q_stride, k_stride, v_stride;
@@ -63,18 +64,22 @@ struct Problem {
   __device__ std::int64_t scalar(const Head& at, int t) const {
     return (static_cast<std::int64_t>(at.row) * heads + at.head) * time + t;
   }
-  // Whether any, and whether each, of the queries t .. t + queries - 1 sees any, and each, of the keys from u on.
+  // Whether any, and whether each, of the queries t .. t + queries - 1 sees any, and each, of the keys from u on. In
+  // chunks the first may be true in vain, as are the blocks below.
   __device__ bool any_sees(int t, int queries, int u, int keys) const {
     return u < t + queries && u + keys > t - window + 1;
   }
   __device__ bool all_see(int t, int queries, int u, int keys) const {
-    return u + keys <= t + 1 && u > t + queries - 1 - window;
+    return u + keys <= t + 1 && u > t + queries - 1 - window && (!chunked || u >= first_key(t + queries - 1));
   }
+  // The first key that query t sees.
+  __device__ int first_key(int t) const { return chunked ? t - t % window : max(t - window + 1, 0); }
   // Puts -infinity in place of the scores of what queries do not see: element e, of two accumulators beside each other,
   // of the queries t .. t + 15 and keys u .. u + 15; kTransposed: of keys (rows) and queries. Before the
   // sequence (u < 0) stand no keys.
   template <bool kTransposed>
   __device__ void mask(Accumulator (&score)[2], int t, int u) const {
+    if (chunked) mask_other_chunks<kTransposed>(score, t, u);
     if (u + 15 <= t && u > t + 15 - window && u >= 0) return;
     const int row = lane_id() / 4, column = lane_id() % 4 * 2;
     const int distance = t - u + (kTransposed ? column - row : row - column);
@@ -83,6 +88,18 @@ struct Problem {
       const int to_row = e / 2 % 2 * 8, to_column = e / 4 * 8 + e % 2;
       if (u < 0 || static_cast<unsigned>(distance + (kTransposed ? to_column - to_row : to_row - to_column)) >=
                        static_cast<unsigned>(window))
+        score[e / 4].x[e % 4] = -INFINITY;
+    }
+  }
+  template <bool kTransposed>
+  __device__ void mask_other_chunks(Accumulator (&score)[2], int t, int u) const {
+    if (u >= first_key(t + 15)) return;
+    const int row = lane_id() / 4, column = lane_id() % 4 * 2;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int to_row = e / 2 % 2 * 8, to_column = e / 4 * 8 + e % 2;
+      const int own_row = row + to_row, own_column = column + to_column;
+      if (u + (kTransposed ? own_row : own_column) < first_key(t + (kTransposed ? own_column : own_row)))
         score[e / 4].x[e % 4] = -INFINITY;
     }
   }
@@ -193,6 +210,7 @@ Problem<T> make_problem(const AttentionInput& input) {
           s.heads,
           s.width,
           input.window,
+          input.chunked,
           input.scale,
           copy_bytes<T>({input.q.data, input.k.data, input.v.data},
                         {input.head_stride, input.q.row_stride, input.k.row_stride, input.v.row_stride, s.width}),

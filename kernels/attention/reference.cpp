@@ -83,7 +83,8 @@ struct Weights {
 
 Weights weights(const AttentionReferenceInput& in, const Head& x, int t) {
   const int width = in.shape.width, last = x.past + t;
-  Weights w{static_cast<int>(std::max<std::int64_t>(0, std::int64_t{last} - in.window + 1)), {}, {}};
+  const std::int64_t reach = in.chunked ? t % in.window + 1 : in.window;
+  Weights w{static_cast<int>(std::max<std::int64_t>(0, last - reach + 1)), {}, {}};
   double largest = -INFINITY, sum = 0;
   for (int u = w.first; u <= last; ++u) {
     w.p.push_back(in.scale * dot(&x.q_TW[static_cast<std::size_t>(t) * width],

@@ -21,6 +21,7 @@ struct AttentionReferenceInput {
   int slots = 0;
   std::vector<double> past_key_BSHW, past_value_BSHW;  // empty without a past
   std::vector<std::int64_t> position_B;                // empty: all zero
+  bool chunked = false;                                // of a sequence without a past
 };
 
 struct AttentionReferenceOutput {

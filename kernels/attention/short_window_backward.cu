@@ -10,12 +10,16 @@ namespace {
 
 constexpr int kBlockThreads = 256, kBlocksPerMultiprocessor = 2;
 
+template <int kWidth>
 struct Shared {
-  bf16 q[kRing], d_output[kRing], k[kRing], v[kRing];
-  bf16 staging[kBlockThreads / 32][kSlab];
+  bf16 q[kRing<kWidth>], d_output[kRing<kWidth>], k[kRing<kWidth>], v[kRing<kWidth>];
+  bf16 staging[kBlockThreads / 32][kSlab<kWidth>];
   alignas(16) float2 softmax[2 * kSize];  // log2_sum_exp and scale * mean of queries: of even tiles, of odd ones
 };
-static_assert(sizeof(Shared) == kShortWindowSharedBytes);
+static_assert(sizeof(Shared<64>) == kShortWindowSharedBytes);
+
+// Where a step's stands.
+__device__ inline int softmax_place(int step) { return step % (2 * kSize); }
 
 // Where a block of the kernel is: at tile `tile`, whose rows stand at `current` in the rings, those before it at
 // `previous`.
@@ -25,11 +29,12 @@ struct Position {
 
 // What a query warp finds of 16 queries of each tile, for itself and for the key warps: fetched from global memory
 // while others work on the tile before, and put into shared memory when d_output is there.
-template <int kBytes>
+template <int kWidth, int kBytes>
 struct Softmax {
+  static constexpr int kHalves = kWidth / 32;
   const bf16* next_output;  // of row g, channel 8 t
   const float* next_log2_sum_exp;
-  std::uint32_t output[2][2][4];  // of rows g and g + 8 eight channels from 8 t and from 8 t + 32 on
+  std::uint32_t output[2][kHalves][4];  // of rows g and g + 8 eight channels from 8 t and from 8 t + 32 on
   float log2_sum_exp[2];
 
   __device__ Softmax(const Problem<bf16>& problem, const Gradient<bf16>& gradient, const Problem<bf16>::Head& at,
@@ -45,7 +50,7 @@ struct Softmax {
       const bool inside = g + 8 * row < rows;
       const bf16* from = next_output + static_cast<std::int64_t>(8 * row) * stride;
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
+      for (int half = 0; half < kHalves; ++half)
 #pragma unroll
         for (int i = 0; i < 8; i += kBytes / 2) {
           const bf16* piece = from + 32 * half + i;
@@ -63,14 +68,14 @@ struct Softmax {
     next_output += static_cast<std::int64_t>(kSize) * stride;
     next_log2_sum_exp += kSize;
   }
-  // The means are the diagonal of d_output (16 x 64) times output^T; the order of the channels is the same in both.
+  // The means are the diagonal of d_output (16 x kWidth) times output^T; the order of the channels is the same in both.
   __device__ void put(float2* softmax, const bf16* d_output, float scale) const {
     const int g = lane_id() / 4, t = lane_id() % 4;
     Accumulator product[2] = {};
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint4 top = *reinterpret_cast<const uint4*>(d_output + place(g, 8 * t + 32 * half));
-      const uint4 bottom = *reinterpret_cast<const uint4*>(d_output + place(g + 8, 8 * t + 32 * half));
+    for (int half = 0; half < kHalves; ++half) {
+      const uint4 top = *reinterpret_cast<const uint4*>(d_output + place<kWidth>(g, 8 * t + 32 * half));
+      const uint4 bottom = *reinterpret_cast<const uint4*>(d_output + place<kWidth>(g + 8, 8 * t + 32 * half));
       const FragmentA<1> left[2] = {{{{top.x, bottom.x, top.y, bottom.y}}}, {{{top.z, bottom.z, top.w, bottom.w}}}};
 #pragma unroll
       for (int i = 0; i < 2; ++i)
@@ -86,18 +91,19 @@ struct Softmax {
 };
 
 // Turns back a warp's 16 rows of gradients, of which the first stands at `first`.
-__device__ void turn_back(Accumulator (&x)[kWidth / 8], const Frequencies& frequencies, int first) {
+template <int kColumns>
+__device__ void turn_back(Accumulator (&x)[kColumns], const Frequencies& frequencies, int first) {
   const int g = lane_id() / 4, c = lane_id() % 4 * 2;
   const std::uint64_t turns = frequencies.turns[lane_id()];  // zero from `pairs` on
   const float base = radians(turns * static_cast<std::uint64_t>(first)), rate = radians(turns);
 #pragma unroll
-  for (int n = 0; n < kWidth / 16; ++n)
+  for (int n = 0; n < kColumns / 2; ++n)
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const float of_pair = __shfl_sync(~0u, base, 8 * n + c + e), by_row = __shfl_sync(~0u, rate, 8 * n + c + e);
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
-        float &left = x[n].x[2 * row + e], &right = x[n + kWidth / 16].x[2 * row + e];
+        float &left = x[n].x[2 * row + e], &right = x[n + kColumns / 2].x[2 * row + e];
         const auto rotation = Rotation::near(of_pair + static_cast<float>(g + 8 * row) * by_row);
         const float2 turned = rotation.turn_back(left, right);
         left = turned.x;
@@ -106,33 +112,37 @@ __device__ void turn_back(Accumulator (&x)[kWidth / 8], const Frequencies& frequ
     }
 }
 
-// The gradients of the tile's queries, 16 of a warp.
-template <int kBytes>
-__device__ void query_gradient(Shared& shared, bf16* staging, const Problem<bf16>& problem,
-                               const Gradient<bf16>& gradient, const Problem<bf16>::Head& at, const Position& position,
-                               int own) {
-  const int first = position.tile * kSize + own;
+// Where the rows stand that a warp and what it meets need: turned queries and keys, of tiles in a ring or of one.
+struct Tiles {
+  const bf16 *q, *d_output, *k, *v;
+  const float2* softmax;
+};
+
+// The gradients of 16 queries, whose first, `first`, stands at `own`; `slabs`: of keys.
+template <int kWidth, int kBytes, class Slabs>
+__device__ void query_gradient(const Tiles& tiles, int own, Slabs slabs, bf16* staging, const Problem<bf16>& problem,
+                               const Gradient<bf16>& gradient, const Problem<bf16>::Head& at, int first) {
   const float exponent = problem.scale * kLog2E;
-  const float2* own_softmax = shared.softmax + position.tile % 2 * kSize + own + lane_id() / 4;
+  const float2* own_softmax = tiles.softmax + softmax_place(first) + lane_id() / 4;
   const float2 softmax[2] = {own_softmax[0], own_softmax[8]};
   FragmentA<1> queries[kWidth / 16], d_outputs[kWidth / 16];
-  load_left(queries, shared.q + position.current + own * kWidth);
-  load_left(d_outputs, shared.d_output + position.current + own * kWidth);
+  load_left(queries, tiles.q + own);
+  load_left(d_outputs, tiles.d_output + own);
   Accumulator sum[kWidth / 8] = {};
-  int keys = position.previous + own * kWidth;
 #pragma unroll
-  for (int tile = 0; tile < kReach; ++tile, keys = next_slab(keys)) {  // from 64 steps before the first query on
+  for (int tile = 0; tile < Slabs::kCount; ++tile, slabs.next()) {
+    if (!slabs.meets()) continue;
     Accumulator score[2], d_weight[2];
-    multiply(score, queries, shared.k + keys);
-    multiply(d_weight, d_outputs, shared.v + keys);
-    problem.mask<false>(score, first, first - kSize + tile * 16);
+    multiply(score, queries, tiles.k + slabs.slab);
+    multiply(d_weight, d_outputs, tiles.v + slabs.slab);
+    problem.mask<false>(score, first, slabs.step);
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       float& x = score[e / 4].x[e % 4];
       const float2 of_query = softmax[e / 2 % 2];
       x = exp2_flushed(x * exponent - of_query.x) * (problem.scale * d_weight[e / 4].x[e % 4] - of_query.y);
     }
-    add_weighted(sum, score, shared.k + keys);
+    add_weighted(sum, score, tiles.k + slabs.slab);
   }
   turn_back(sum, problem.frequencies, first);
   store_through<true, kBytes>(staging, gradient.q + problem.strided(at, first, gradient.q_stride, gradient.head_stride),
@@ -140,26 +150,25 @@ __device__ void query_gradient(Shared& shared, bf16* staging, const Problem<bf16
                               at.length - first, problem.frequencies.pairs);
 }
 
-// The gradients of the keys and values of the tile before, 16 of a warp; weights transposed.
-template <int kBytes>
-__device__ void key_gradient(Shared& shared, bf16* staging, const Problem<bf16>& problem,
-                             const Gradient<bf16>& gradient, const Problem<bf16>::Head& at, const Position& position,
-                             int own) {
-  const int first = (position.tile - 1) * kSize + own, c = lane_id() % 4 * 2;
+// The gradients of 16 keys and values, whose first, `first`, stands at `own`; `slabs`: of queries. Weights transposed.
+template <int kWidth, int kBytes, class Slabs>
+__device__ void key_gradient(const Tiles& tiles, int own, Slabs slabs, bf16* staging, const Problem<bf16>& problem,
+                             const Gradient<bf16>& gradient, const Problem<bf16>::Head& at, int first) {
+  const int c = lane_id() % 4 * 2;
   const float exponent = problem.scale * kLog2E;
   FragmentA<1> keys[kWidth / 16];
-  load_left(keys, shared.k + position.previous + own * kWidth);
+  load_left(keys, tiles.k + own);
   Accumulator sum_k[kWidth / 8] = {}, sum_v[kWidth / 8] = {};
-  int queries = position.previous + own * kWidth;
 #pragma unroll
-  for (int tile = 0; tile < kReach; ++tile, queries = next_slab(queries)) {  // from the warp's first key on
+  for (int tile = 0; tile < Slabs::kCount; ++tile, slabs.next()) {
+    if (!slabs.meets()) continue;
     Accumulator weight[2], d_score[2];
-    multiply(weight, keys, shared.q + queries);
+    multiply(weight, keys, tiles.q + slabs.slab);
     FragmentA<1> values[kWidth / 16];  // anew each time: there are registers for `keys` only
-    load_left(values, shared.v + position.previous + own * kWidth);
-    multiply(d_score, values, shared.d_output + queries);
-    problem.mask<true>(weight, first + tile * 16, first);
-    const float2* softmax = shared.softmax + (first + tile * 16) % (2 * kSize) + c;
+    load_left(values, tiles.v + own);
+    multiply(d_score, values, tiles.d_output + slabs.slab);
+    problem.mask<true>(weight, slabs.step, first);
+    const float2* softmax = tiles.softmax + softmax_place(slabs.step) + c;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float4 of_queries = *reinterpret_cast<const float4*>(softmax + half * 8);  // of two beside each other
@@ -170,8 +179,8 @@ __device__ void key_gradient(Shared& shared, bf16* staging, const Problem<bf16>&
         d = x * (problem.scale * d - (e % 2 == 0 ? of_queries.y : of_queries.w));
       }
     }
-    add_weighted(sum_v, weight, shared.d_output + queries);
-    add_weighted(sum_k, d_score, shared.q + queries);
+    add_weighted(sum_v, weight, tiles.d_output + slabs.slab);
+    add_weighted(sum_k, d_score, tiles.q + slabs.slab);
   }
   const int rows = problem.time - first, valid = at.length - first;
   store_through<false, kBytes>(staging,
@@ -185,13 +194,14 @@ __device__ void key_gradient(Shared& shared, bf16* staging, const Problem<bf16>&
 
 // The walk of a block through tiles begin .. end - 1 of a head, as its first four warps (kQueries) and its last four
 // see it.
-template <int kBytes, bool kQueries>
-__device__ void walk(Shared& shared, const Problem<bf16>& problem, const Gradient<bf16>& gradient,
+template <int kWidth, int kBytes, bool kQueries>
+__device__ void walk(Shared<kWidth>& shared, const Problem<bf16>& problem, const Gradient<bf16>& gradient,
                      const Problem<bf16>::Head& at, int begin, int end) {
   const int warp = threadIdx.x / 32, own = warp % 4 * 16;
   const int v_stride = static_cast<int>(problem.v_stride), output_stride = problem.heads * problem.width;
-  const Piece<kBlockThreads, 16> saved_piece;
-  const Piece<kBlockThreads, kBytes> piece;
+  const Piece<kWidth, kBlockThreads, 16> saved_piece;
+  const Piece<kWidth, kBlockThreads, kBytes> piece;
+  const Tiles tiles{shared.q, shared.d_output, shared.k, shared.v, shared.softmax};
   // What is copied next, from the tile before `begin` on.
   int rows = at.length - (begin - 1) * kSize;
   std::int64_t saved = problem.scalar(at, (begin - 1) * kSize) * kWidth + saved_piece.offset(kWidth);
@@ -208,17 +218,17 @@ __device__ void walk(Shared& shared, const Problem<bf16>& problem, const Gradien
   };
   const auto advance = [&] {
     rows -= kSize;
-    saved += kShortTile;
+    saved += kShortTile<kWidth>;
     v += static_cast<std::int64_t>(kSize) * v_stride;
     d_output += static_cast<std::int64_t>(kSize) * output_stride;
   };
-  Position position{begin, 0, kShortTile};
-  int next = 2 * kShortTile;
+  Position position{begin, 0, kShortTile<kWidth>};
+  int next = 2 * kShortTile<kWidth>;
   copy_keys(position.previous, begin > 0);
   advance();
   copy_keys(position.current);
   copy_queries(position.current);
-  Softmax<kBytes> softmax(problem, gradient, at, begin * kSize + own);
+  Softmax<kWidth, kBytes> softmax(problem, gradient, at, begin * kSize + own);
   if constexpr (kQueries) softmax.fetch(output_stride, rows - own, problem.width);
 
   for (;; ++position.tile) {
@@ -229,14 +239,22 @@ __device__ void walk(Shared& shared, const Problem<bf16>& problem, const Gradien
     if (tile < end) copy_queries(next);
     if (tile + 1 < end) copy_keys(next);
     if constexpr (kQueries)
-      softmax.put(shared.softmax + tile % 2 * kSize + own, shared.d_output + position.current + own * kWidth,
+      softmax.put(shared.softmax + softmax_place(tile * kSize + own), shared.d_output + position.current + own * kWidth,
                   problem.scale);
     __syncthreads();
     if constexpr (!kQueries)
-      if (tile > begin) key_gradient<kBytes>(shared, shared.staging[warp], problem, gradient, at, position, own);
+      if (tile > begin) {
+        const int at_own = position.previous + own * kWidth, first = (tile - 1) * kSize + own;
+        key_gradient<kWidth, kBytes>(tiles, at_own, RingSlabs<kWidth>{at_own, first}, shared.staging[warp], problem,
+                                     gradient, at, first);
+      }
     if (tile == end) return;
     if constexpr (kQueries) {
-      query_gradient<kBytes>(shared, shared.staging[warp], problem, gradient, at, position, own);
+      const int first = tile * kSize + own;
+      query_gradient<kWidth, kBytes>(
+          tiles, position.current + own * kWidth,
+          RingSlabs<kWidth>{position.previous + own * kWidth, first - kSize},  // 64 steps before the first query
+          shared.staging[warp], problem, gradient, at, first);
       softmax.fetch(output_stride, rows - own, problem.width);
     }
     const int free = position.previous;
@@ -248,12 +266,12 @@ __device__ void walk(Shared& shared, const Problem<bf16>& problem, const Gradien
 // tile's queries while the last four find those of the keys and values of the tile before, and the tile after is on its
 // way. Every gradient has one warp that sums it in one order, wherever parts begin.
 // kBytes: what rows are aligned by, 16 or 4.
-template <int kBytes>
+template <int kWidth, int kBytes>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerMultiprocessor)
     backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_constant__ Gradient<bf16> gradient,
                     int tiles) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
-  auto& shared = *reinterpret_cast<Shared*>(shared_memory);
+  auto& shared = *reinterpret_cast<Shared<kWidth>*>(shared_memory);
   const auto at = problem.head(blockIdx.x);
   const bool for_queries = threadIdx.x < kBlockThreads / 2;
   const int begin = blockIdx.y * tiles, part_end = min(begin + tiles, (problem.time + kSize - 1) / kSize);
@@ -273,21 +291,77 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerMultiprocessor)
   }
   if (begin >= end) return;
   if (for_queries)
-    walk<kBytes, true>(shared, problem, gradient, at, begin, end);
+    walk<kWidth, kBytes, true>(shared, problem, gradient, at, begin, end);
   else
-    walk<kBytes, false>(shared, problem, gradient, at, begin, end);
+    walk<kWidth, kBytes, false>(shared, problem, gradient, at, begin, end);
+}
+
+template <int kWidth>
+struct TileShared {
+  bf16 q[kShortTile<kWidth>], d_output[kShortTile<kWidth>], k[kShortTile<kWidth>], v[kShortTile<kWidth>];
+  bf16 staging[kTileThreads / 32][kSlab<kWidth>];
+  alignas(16) float2 softmax[2 * kSize];
+};
+
+// Where no query sees a key of another tile: a block for each tile, a warp for 16 of its queries, then for its 16 keys,
+// which together meet five slabs of the four.
+template <int kWidth, int kBytes>
+__global__ void __launch_bounds__(kTileThreads, kTileBlocksPerMultiprocessor<kWidth>)
+    tile_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_constant__ Gradient<bf16> gradient) {
+  __shared__ TileShared<kWidth> shared;
+  const auto at = problem.head(blockIdx.x);
+  const int warp = threadIdx.x / 32, own = warp * 16, begin = blockIdx.y * kSize, first = begin + own;
+  if (begin >= at.length) {
+    const auto zero = [&](bf16* x, std::int64_t stride) {
+      zero_rows(x + problem.strided(at, begin, stride, gradient.head_stride), stride, problem.width,
+                problem.time - begin);
+    };
+    zero(gradient.q, gradient.q_stride);
+    zero(gradient.k, gradient.k_stride);
+    zero(gradient.v, gradient.v_stride);
+    return;
+  }
+  const int output_stride = problem.heads * problem.width;
+  const Piece<kWidth, kTileThreads, kBytes> piece;
+  piece.copy_rows(shared.q, problem, at, begin, problem.q, problem.q_stride, problem.head_stride);
+  piece.copy_rows(shared.k, problem, at, begin, problem.k, problem.k_stride, problem.head_stride);
+  piece.copy_rows(shared.v, problem, at, begin, problem.v, problem.v_stride, problem.head_stride);
+  piece.copy_rows(shared.d_output, problem, at, begin, gradient.d_output, output_stride, problem.width);
+  Softmax<kWidth, kBytes> softmax(problem, gradient, at, first);
+  softmax.fetch(output_stride, at.length - first, problem.width);
+  const PairTurner<kWidth> turner(problem.frequencies);
+  wait_for_copies();
+  __syncthreads();
+  turner.template turn<2>({shared.q + own * kWidth, shared.k + own * kWidth}, first);
+  softmax.put(shared.softmax + softmax_place(first), shared.d_output + own * kWidth, problem.scale);
+  __syncthreads();
+  const Tiles tiles{shared.q, shared.d_output, shared.k, shared.v, shared.softmax};
+  query_gradient<kWidth, kBytes>(tiles, own * kWidth, TileSlabs<kWidth>{0, begin, problem.first_key(first), first},
+                                 shared.staging[warp], problem, gradient, at, first);
+  key_gradient<kWidth, kBytes>(tiles, own * kWidth, TileSlabs<kWidth>{0, begin, first, at.length - 1},
+                               shared.staging[warp], problem, gradient, at, first);
 }
 
 }  // namespace
 
-void short_window_backward(const Problem<bf16>& problem, const Gradient<bf16>& gradient, cudaStream_t stream) {
+void short_window_backward(const AttentionInput& input, const Problem<bf16>& problem, const Gradient<bf16>& gradient,
+                           cudaStream_t stream) {
   const bool aligned =
       problem.copy_bytes == 16 &&
       copy_bytes<bf16>({gradient.output, gradient.q, gradient.k, gradient.v},
                        {gradient.head_stride, gradient.q_stride, gradient.k_stride, gradient.v_stride}) == 16;
-  const Parts parts(problem, kBlocksPerMultiprocessor);
-  launch(aligned ? backward_kernel<16> : backward_kernel<4>, parts.grid, kBlockThreads, sizeof(Shared), stream,
-         "attention: backward, short window", problem, gradient, parts.tiles);
+  const auto run = [&]<int kWidth, int kBytes>() {
+    if (sees_own_tile_alone(input)) {
+      const dim3 blocks(problem.batch * problem.heads, (problem.time + kSize - 1) / kSize);
+      launch(tile_kernel<kWidth, kBytes>, blocks, kTileThreads, 0, stream, "attention: backward, one tile", problem,
+             gradient);
+    } else {
+      const Parts parts(problem, kBlocksPerMultiprocessor);
+      launch(backward_kernel<kWidth, kBytes>, parts.grid, kBlockThreads, sizeof(Shared<kWidth>), stream,
+             "attention: backward, short window", problem, gradient, parts.tiles);
+    }
+  };
+  dispatch_tile(problem.width, aligned, run);
 }
 
 }  // namespace engram::attention

@@ -12,12 +12,13 @@ namespace {
 
 constexpr int kMaxWidth = 128;
 constexpr int kMaxWarps = 16;
-constexpr int kGroup = 8;  // lanes that share a slot
+constexpr int kHeadsOfBlock = 4;  // where a head has one warp
+constexpr int kGroup = 8;         // lanes that share a slot
 constexpr int kGroups = 32 / kGroup;
 
 template <typename T, typename Ring>
 struct StepArguments {
-  int heads, width, slots, output_width;
+  int rows, heads, width, slots, output_width;
   bool chunked;
   float scale;
   std::int64_t head_stride, q_stride, k_stride, v_stride;
@@ -54,39 +55,56 @@ struct Partial {
   }
 };
 
-// q and k of a row and head, turned to `position`, and v. Threads from 0 on turn q, threads from 64 on k.
+// q and k of a row and head, turned to `position`, and v, by `threads` threads.
 template <typename T, typename Ring>
 __device__ __forceinline__ void read_turned(const StepArguments<T, Ring>& arguments, std::int64_t row, int head,
-                                            std::int64_t position, float* q, float* k, float* v) {
-  const int thread = threadIdx.x, width = arguments.width, pairs = arguments.frequencies.pairs;
-  if (thread >= 2 * kMaxPairs) return;
+                                            std::int64_t position, int thread, int threads, float* q, float* k,
+                                            float* v) {
+  const int width = arguments.width, pairs = arguments.frequencies.pairs;
   const std::int64_t head_offset = head * arguments.head_stride;
-  const bool key = thread >= kMaxPairs;
-  const int i = thread % kMaxPairs;
-  const T* from = (key ? arguments.k + row * arguments.k_stride : arguments.q + row * arguments.q_stride) + head_offset;
-  float* to = key ? k : q;
-  if (i < pairs) {
-    const Rotation rotation = Rotation::by(arguments.frequencies.turns[i] * static_cast<std::uint64_t>(position));
-    const float2 turned = rotation.turn(static_cast<float>(from[i]), static_cast<float>(from[i + pairs]));
-    to[i] = turned.x;
-    to[i + pairs] = turned.y;
+  for (int j = thread; j < 2 * kMaxPairs; j += threads) {  // first q's pairs, then k's
+    const bool key = j >= kMaxPairs;
+    const int i = j % kMaxPairs;
+    const T* from =
+        (key ? arguments.k + row * arguments.k_stride : arguments.q + row * arguments.q_stride) + head_offset;
+    float* to = key ? k : q;
+    if (i < pairs) {
+      const Rotation rotation = Rotation::by(arguments.frequencies.turns[i] * static_cast<std::uint64_t>(position));
+      const float2 turned = rotation.turn(static_cast<float>(from[i]), static_cast<float>(from[i + pairs]));
+      to[i] = turned.x;
+      to[i + pairs] = turned.y;
+    }
+    for (int c = 2 * pairs + i; c < width; c += kMaxPairs) to[c] = static_cast<float>(from[c]);
   }
-  for (int c = 2 * pairs + i; c < width; c += kMaxPairs) to[c] = static_cast<float>(from[c]);
-  if (thread < width) v[thread] = static_cast<float>(arguments.v[row * arguments.v_stride + head_offset + thread]);
+  for (int c = thread; c < width; c += threads)
+    v[c] = static_cast<float>(arguments.v[row * arguments.v_stride + head_offset + c]);
 }
 
-// One block a row and head. Eight lanes share a slot, each with every eighth pair of channels; a pass over the ring
-// takes kUnroll slots a group of lanes. Where weights are dropped, dynamic shared memory holds a bit for every slot.
-template <typename T, typename Ring, int kPairs>
-__global__ void __launch_bounds__(kMaxWarps * 32)
+// A row and head has a block, or, kOneWarp, a warp. Eight lanes share a slot, each with every eighth pair of channels;
+// a pass over the ring takes kUnroll slots a group of lanes. Where weights are dropped, dynamic shared memory holds a
+// bit for every slot.
+template <typename T, typename Ring, int kPairs, bool kOneWarp>
+__global__ void __launch_bounds__(kOneWarp ? kHeadsOfBlock * 32 : kMaxWarps * 32)
     step_kernel(const __grid_constant__ StepArguments<T, Ring> arguments) {
-  constexpr int kUnroll = 16 / kPairs;
-  __shared__ __align__(16) float q[kMaxWidth], k[kMaxWidth], v[kMaxWidth];
-  __shared__ float warp_sum[kMaxWarps][kMaxWidth], warp_largest[kMaxWarps], warp_weight[kMaxWarps];
-  extern __shared__ std::uint8_t kept[];  // of the slots 8 * i .. 8 * i + 7
-  const int row = blockIdx.x / arguments.heads, head = blockIdx.x % arguments.heads;
-  const int width = arguments.width, thread = threadIdx.x;
-  const int warp = thread / 32, warps = blockDim.x / 32;
+  constexpr int kUnroll = 16 / kPairs, kHeads = kOneWarp ? kHeadsOfBlock : 1, kWarps = kOneWarp ? 1 : kMaxWarps;
+  constexpr int kWidth = kOneWarp ? 2 * kGroup * kPairs : kMaxWidth;
+  struct Shared {
+    alignas(16) float q[kWidth], k[kWidth], v[kWidth];
+    float warp_sum[kWarps][kWidth], warp_largest[kWarps], warp_weight[kWarps];
+  };
+  __shared__ Shared of_heads[kHeads];
+  extern __shared__ std::uint8_t kept_of_heads[];
+  const int own = kOneWarp ? threadIdx.x / 32 : 0;  // of the block's heads
+  const int problem = static_cast<int>(blockIdx.x) * kHeads + own;
+  if (problem >= arguments.rows * arguments.heads) return;
+  const int row = problem / arguments.heads, head = problem % arguments.heads;
+  const int width = arguments.width;
+  const int thread = kOneWarp ? lane_id() : threadIdx.x, threads = kOneWarp ? 32 : blockDim.x;
+  const int warp = thread / 32, warps = threads / 32;
+  auto& [q, k, v, warp_sum, warp_largest, warp_weight] = of_heads[own];
+  // Of the slots 8 * i .. 8 * i + 7.
+  std::uint8_t* const kept = kept_of_heads + own * (dropout_row(arguments.slots) / kDropoutGroup);
+  const auto synchronise = [] { kOneWarp ? __syncwarp() : __syncthreads(); };
   std::int64_t position = arguments.position[row];
   if (arguments.chunked) position %= arguments.slots;
   const int slot = static_cast<int>(position % arguments.slots);
@@ -95,18 +113,18 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
   const std::int64_t slot_stride = static_cast<std::int64_t>(arguments.heads) * width;
   const std::int64_t ring = (at * arguments.slots * arguments.heads + head) * width;
 
-  read_turned(arguments, row, head, position, q, k, v);
+  read_turned(arguments, row, head, position, thread, threads, q, k, v);
   const bool drops = arguments.dropout.drops();
   if (drops) {
-    const std::int64_t first_group = blockIdx.x * (dropout_row(arguments.slots) / kDropoutGroup);
-    for (int i = thread; i * kDropoutGroup < filled; i += blockDim.x)
+    const std::int64_t first_group = problem * (dropout_row(arguments.slots) / kDropoutGroup);
+    for (int i = thread; i * kDropoutGroup < filled; i += threads)
       kept[i] = static_cast<std::uint8_t>(arguments.dropout.kept(first_group + i));
   }
-  __syncthreads();
-  if (thread < width) {
-    const std::int64_t to = ring + slot * slot_stride + thread;
-    arguments.key[to] = Ring(k[thread]);
-    arguments.value[to] = Ring(v[thread]);
+  synchronise();
+  for (int c = thread; c < width; c += threads) {
+    const std::int64_t to = ring + slot * slot_stride + c;
+    arguments.key[to] = Ring(k[c]);
+    arguments.value[to] = Ring(v[c]);
   }
 
   const int sub = lane_id() % kGroup, group = warp * kGroups + lane_id() / kGroup;
@@ -178,21 +196,18 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
       warp_weight[warp] = partial.weight;
     }
   }
-  __syncthreads();
-  if (thread >= arguments.output_width) return;
-  T* const output = arguments.output + (at * arguments.heads + head) * arguments.output_width + thread;
-  if (thread >= width) {
-    *output = T(0.0f);
-    return;
+  synchronise();
+  T* const output = arguments.output + (at * arguments.heads + head) * arguments.output_width;
+  for (int c = thread; c < arguments.output_width; c += threads) {
+    float largest = -INFINITY, weight = 0, sum = 0;
+    for (int i = 0; i < warps; ++i) largest = fmaxf(largest, warp_largest[i]);
+    for (int i = 0; i < warps && c < width; ++i) {
+      const float factor = exp2f(warp_largest[i] - largest);
+      weight += factor * warp_weight[i];
+      sum += factor * warp_sum[i][c];
+    }
+    output[c] = T(c < width ? sum / weight : 0.0f);
   }
-  float largest = -INFINITY, weight = 0, sum = 0;
-  for (int i = 0; i < warps; ++i) largest = fmaxf(largest, warp_largest[i]);
-  for (int i = 0; i < warps; ++i) {
-    const float factor = exp2f(warp_largest[i] - largest);
-    weight += factor * warp_weight[i];
-    sum += factor * warp_sum[i][thread];
-  }
-  *output = T(sum / weight);
 }
 
 }  // namespace
@@ -212,11 +227,17 @@ void attention_step(const AttentionStep& step, cudaStream_t stream) {
   const auto kept_bytes =
       static_cast<std::size_t>(step.dropout.drops() ? dropout_row(step.ring.slots) / kDropoutGroup : 0);
   const int warps = step.ring.slots <= 64 ? 4 : step.ring.slots <= 128 ? 8 : kMaxWarps;
+  const int problems = step.rows * step.heads;
+  // Enough heads to keep 32 warps of each multiprocessor at work: what a block waits for itself costs more than it
+  // gains.
+  static const int multiprocessors = cuda_device_attribute(cudaDevAttrMultiProcessorCount);
+  const bool one_warp = step.ring.slots <= 64 && step.width <= 64 && problems >= 32 * multiprocessors;
   dispatch_dtype(step.dtype, [&](auto element) {
     dispatch_dtype(step.ring.dtype, [&](auto ring_element) {
       using T = decltype(element);
       using Ring = decltype(ring_element);
-      const StepArguments<T, Ring> arguments{step.heads,
+      const StepArguments<T, Ring> arguments{step.rows,
+                                             step.heads,
                                              step.width,
                                              step.ring.slots,
                                              step.output_width,
@@ -235,8 +256,14 @@ void attention_step(const AttentionStep& step, cudaStream_t stream) {
                                              static_cast<T*>(step.output_NHP),
                                              step.dropout,
                                              make_frequencies(step.rotary_width)};
-      const auto kernel = step.width <= 64 ? step_kernel<T, Ring, 4> : step_kernel<T, Ring, 8>;
-      kernel<<<step.rows * step.heads, warps * 32, kept_bytes, stream>>>(arguments);
+      if (one_warp) {
+        const auto kernel = step.width <= 32 ? step_kernel<T, Ring, 2, true> : step_kernel<T, Ring, 4, true>;
+        kernel<<<(problems + kHeadsOfBlock - 1) / kHeadsOfBlock, kHeadsOfBlock * 32, kHeadsOfBlock * kept_bytes,
+                 stream>>>(arguments);
+      } else {
+        const auto kernel = step.width <= 64 ? step_kernel<T, Ring, 4, false> : step_kernel<T, Ring, 8, false>;
+        kernel<<<problems, warps * 32, kept_bytes, stream>>>(arguments);
+      }
       check_cuda(cudaGetLastError(), "attention: step");
     });
   });

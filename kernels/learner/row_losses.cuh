@@ -14,14 +14,15 @@ inline std::int64_t blocks_of(int batch, int time) {
   return (std::int64_t{batch} * (time + 1) + kThreads - 1) / kThreads;
 }
 
-// The sum over a block's threads, in thread 0, in a fixed order.
-__device__ inline float block_sum(float x, float* shared) {
+// The sum over a block's threads, in thread 0, in a fixed order. `shared`: a number for each warp.
+template <class Number>
+__device__ Number block_sum(Number x, Number* shared) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) x += __shfl_down_sync(0xffffffffu, x, distance);
   __syncthreads();
   if (lane_id() == 0) shared[threadIdx.x / 32] = x;
   __syncthreads();
-  float total = 0;
+  Number total = 0;
   if (threadIdx.x == 0)
     for (int i = 0; i < kThreads / 32; ++i) total += shared[i];
   return total;

@@ -24,7 +24,8 @@ WindowAttention::WindowAttention(const HeadShape& shape, std::int64_t batch, std
              .k = {},
              .v = {},
              .length_B = lengths_B_.data_ptr<std::int64_t>(),
-             .dropout = settings.weight_dropout} {}
+             .dropout = settings.weight_dropout,
+             .chunked = settings.chunked} {}
 
 Tensor WindowAttention::forward(const AttentionRows& q, const AttentionRows& k, const AttentionRows& v,
                                 const Tensor& like) {
@@ -50,7 +51,7 @@ void WindowAttention::backward(const Tensor& d_output, const AttentionMutableRow
 
 void attention_step_of_rows(const HeadShape& shape, const AttentionRows& q, const AttentionRows& k,
                             const AttentionRows& v, const Tensor& position_N, const KeyValueRing& ring,
-                            const WindowSettings& settings, bool chunked, const Tensor& output) {
+                            const WindowSettings& settings, const Tensor& output) {
   engram::attention_step({.rows = static_cast<int>(output.size(0)),
                           .heads = shape.heads,
                           .width = shape.channels,
@@ -66,7 +67,7 @@ void attention_step_of_rows(const HeadShape& shape, const AttentionRows& q, cons
                                    .slots = static_cast<int>(settings.window),
                                    .key_BSHW = ring.key_BSHK.data_ptr<float>(),
                                    .value_BSHW = ring.value_BSHV.data_ptr<float>()},
-                          .chunked = chunked,
+                          .chunked = settings.chunked,
                           .output_width = shape.padded,
                           .output_NHP = output.data_ptr(),
                           .dropout = settings.weight_dropout},
@@ -128,7 +129,7 @@ class AttentionStepCore : public ForwardCore {
       return AttentionRows{at_element(projected_MC, number * shape.part), projection_.columns()};
     };
     const Tensor output = torch::empty({projected_MC.size(0), shape.part}, projected_MC.options());
-    attention_step_of_rows(shape, part(0), part(1), part(2), position_B_, ring_, settings_, /*chunked=*/false, output);
+    attention_step_of_rows(shape, part(0), part(1), part(2), position_B_, ring_, settings_, output);
     return output;
   }
 

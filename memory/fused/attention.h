@@ -26,6 +26,7 @@ struct WindowSettings {
   std::int64_t window;        // steps, the own one included; all of an episode and more is full attention
   bool rotary;                // queries and keys are turned to their steps
   DropoutKey weight_dropout;  // of rows [B, H, T] of T channels
+  bool chunked = false;       // a step sees its chunk of `window` steps alone, up to itself
 };
 
 // Wo attention(Wq n + bq, Wk n + bk, Wv n + bv) + bo

@@ -72,8 +72,8 @@ class FastWeightsOfRows {
                          .log_decay_BTH = float_data(into.log_decay)},
                         scratch.data_ptr(), current_stream());
     if (!delayed_) return;
-    into.features.copy_(delayed_->features_backward(d_features));
-    into.write.copy_(delayed_->write_backward(d_write));
+    delayed_->features_backward(d_features, into.features);
+    delayed_->write_backward(d_write, into.write);
   }
 
  private:
@@ -105,57 +105,34 @@ class FastWeightsOfRows {
   Tensor features_, write_, log_decay_, saved_;
 };
 
-// The window's attention beside fast weights: over the batch's sequences, or, with a delay by chunk, over each chunk.
+// The window's attention beside fast weights.
 class WindowBeside {
  public:
   WindowBeside(const BesideWindow& settings, const HeadShape& shape, const FreshRows& rows)
-      : shape_(shape),
-        rows_(rows),
-        window_(window_within(settings, rows)),
-        by_chunk_(settings.delay == Delay::kChunk),
-        attention_(shape, by_chunk_ ? rows.batch * chunks_of(rows.steps, window_) : rows.batch,
-                   by_chunk_ ? window_ : rows.steps,
-                   by_chunk_ ? chunk_lengths(rows.lengths_B, rows.steps, window_) : rows.lengths_B,
-                   {settings.window, settings.rotary, /*weight_dropout=*/{}}) {}
+      : part_(shape.part), attention_(shape, rows.batch, rows.steps, rows.lengths_B, window_settings(settings)) {}
 
   // Queries and keys are the projection's first columns; values_M: rows of values a head `padded` elements apart.
   Tensor forward(const Tensor& projected_MC, const Tensor& values_M) {
-    const std::int64_t part = shape_.part;
-    queries_keys_ = projected_MC;
+    projected_ = projected_MC;
     values_ = values_M;
-    if (by_chunk_) {
-      queries_keys_ = to_chunks(projected_MC.narrow(1, 0, 2 * part), rows_.batch, window_);
-      values_ = to_chunks(values_M, rows_.batch, window_);
-    }
-    const std::int64_t columns = queries_keys_.stride(0);
-    const Tensor output =
-        attention_.forward({queries_keys_.data_ptr(), columns}, {at_element(queries_keys_, part), columns},
-                           {values_.data_ptr(), values_.stride(0)}, projected_MC);
-    return by_chunk_ ? from_chunks(output, rows_.batch, rows_.steps) : output;
+    const std::int64_t columns = projected_.stride(0);
+    return attention_.forward({projected_.data_ptr(), columns}, {at_element(projected_, part_), columns},
+                              {values_.data_ptr(), values_.stride(0)}, projected_);
   }
 
   // Writes the gradients of queries and keys to the first columns of d_projected; returns that of the values [M, part].
   Tensor backward(const Tensor& d_output_M, const Tensor& d_projected_MC) const {
-    const std::int64_t part = shape_.part;
-    const Tensor d_output = by_chunk_ ? to_chunks(d_output_M, rows_.batch, window_) : d_output_M;
-    const Tensor d_values = torch::empty_like(d_output);
-    const Tensor d_queries_keys =
-        by_chunk_ ? torch::empty({d_output.size(0), 2 * part}, d_output.options()) : d_projected_MC;
-    const std::int64_t columns = d_queries_keys.stride(0);
-    attention_.backward(d_output, {d_queries_keys.data_ptr(), columns}, {at_element(d_queries_keys, part), columns},
-                        {d_values.data_ptr(), part});
-    if (!by_chunk_) return d_values;
-    d_projected_MC.narrow(1, 0, 2 * part).copy_(from_chunks(d_queries_keys, rows_.batch, rows_.steps));
-    return from_chunks(d_values, rows_.batch, rows_.steps);
+    const Tensor d_values = torch::empty_like(d_output_M);
+    const std::int64_t columns = d_projected_MC.stride(0);
+    attention_.backward(d_output_M, {d_projected_MC.data_ptr(), columns}, {at_element(d_projected_MC, part_), columns},
+                        {d_values.data_ptr(), part_});
+    return d_values;
   }
 
  private:
-  HeadShape shape_;
-  FreshRows rows_;
-  std::int64_t window_;
-  bool by_chunk_;
+  std::int64_t part_;
   WindowAttention attention_;
-  Tensor queries_keys_, values_;
+  Tensor projected_, values_;
 };
 
 class FastWeightsCore : public Core, private FastWeightsPasses {

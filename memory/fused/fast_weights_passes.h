@@ -7,11 +7,18 @@
 #include <cstdint>
 
 #include "kernels/fast_weights/passes/passes.h"
+#include "memory/fused/attention.h"
 #include "memory/fused/fast_weights.h"
 #include "memory/fused/projected_branch.h"
 #include "nn/device/cuda_support.h"
 
 namespace engram::cuda {
+
+// How the window attends.
+inline WindowSettings window_settings(const BesideWindow& beside) {
+  return {
+      .window = beside.window, .rotary = beside.rotary, .weight_dropout = {}, .chunked = beside.delay == Delay::kChunk};
+}
 
 // Of B T rows. The tensors are those of a forward pass, and what its backward pass needs of it.
 class FastWeightsPasses {

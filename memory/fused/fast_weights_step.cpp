@@ -43,11 +43,9 @@ class FastWeightsStepCore : public ForwardCore, private FastWeightsPasses {
  private:
   void attend(const Tensor& window) {
     const Tensor values = values_of_window();
-    attention_step_of_rows(
-        shape_, {projected_.data_ptr(), columns_}, {at_element(projected_, shape_.part), columns_},
-        {values.data_ptr(), values.stride(0)}, state_.position_B, {state_.key_BSHK, state_.value_BSHV},
-        {.window = settings_.beside->window, .rotary = settings_.beside->rotary, .weight_dropout = {}},
-        settings_.beside->delay == Delay::kChunk, window);
+    attention_step_of_rows(shape_, {projected_.data_ptr(), columns_}, {at_element(projected_, shape_.part), columns_},
+                           {values.data_ptr(), values.stride(0)}, state_.position_B,
+                           {state_.key_BSHK, state_.value_BSHV}, window_settings(*settings_.beside), window);
   }
 
   void remember(const Tensor& fast) {

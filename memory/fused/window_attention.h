@@ -32,6 +32,6 @@ class WindowAttention {
 // the step in the contiguous ring. Rows of queries, keys and values as above, in the type of output [N, part].
 void attention_step_of_rows(const HeadShape& shape, const AttentionRows& q, const AttentionRows& k,
                             const AttentionRows& v, const torch::Tensor& position_N, const KeyValueRing& ring,
-                            const WindowSettings& settings, bool chunked, const torch::Tensor& output);
+                            const WindowSettings& settings, const torch::Tensor& output);
 
 }  // namespace engram::cuda

@@ -6,6 +6,7 @@
 #include "kernels/common/cuda_support.h"
 #include "kernels/learner/advantages/advantages.h"
 #include "kernels/learner/advantages/episode.h"
+#include "kernels/learner/row_losses.cuh"
 
 namespace engram {
 namespace {
@@ -21,20 +22,15 @@ __global__ void __launch_bounds__(kThreads)
                       input.steps_B[b], input.time, input.gamma, input.lambda, advantage_BT + first);
 }
 
-constexpr int kMomentThreads = 256, kMostBlocks = kAdvantageMomentsScratch / kAdvantageMoments;
+using row_losses::block_sum;
+constexpr int kMomentThreads = row_losses::kThreads, kMostBlocks = kAdvantageMomentsScratch / kAdvantageMoments;
 
-// The block's sums of the threads' own, in its first thread.
-__device__ void add_up(double (&own)[kAdvantageMoments], double* sums) {
-  __shared__ double shared[kMomentThreads];
+// The block's sums of the threads' own.
+__device__ void keep_sums(const double (&own)[kAdvantageMoments], double* sums) {
+  __shared__ double shared[kMomentThreads / 32];
   for (int i = 0; i < kAdvantageMoments; ++i) {
-    shared[threadIdx.x] = own[i];
-    __syncthreads();
-    for (int half = kMomentThreads / 2; half > 0; half /= 2) {
-      if (static_cast<int>(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-      __syncthreads();
-    }
-    if (threadIdx.x == 0) sums[i] = shared[0];
-    __syncthreads();
+    const double sum = block_sum(own[i], shared);
+    if (threadIdx.x == 0) sums[i] = sum;
   }
 }
 
@@ -48,7 +44,7 @@ __global__ void __launch_bounds__(kMomentThreads)
     const double advantage = advantage_BT[i];
     own[0] += 1, own[1] += advantage, own[2] += advantage * advantage;
   }
-  add_up(own, sums_of_blocks + blockIdx.x * kAdvantageMoments);
+  keep_sums(own, sums_of_blocks + blockIdx.x * kAdvantageMoments);
 }
 
 __global__ void __launch_bounds__(kMomentThreads)
@@ -56,7 +52,7 @@ __global__ void __launch_bounds__(kMomentThreads)
   double own[kAdvantageMoments] = {};
   for (int block = static_cast<int>(threadIdx.x); block < blocks; block += kMomentThreads)
     for (int i = 0; i < kAdvantageMoments; ++i) own[i] += sums_of_blocks[block * kAdvantageMoments + i];
-  add_up(own, moments);
+  keep_sums(own, moments);
 }
 
 void check_sizes(int batch, int time, const char* what) {

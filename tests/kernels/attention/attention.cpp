@@ -77,6 +77,11 @@ TEST_CASE("attention and its gradients equal the formula's at the edges of the i
   check_each(attention_edge_cases(), check_case);
 }
 
+TEST_CASE("attention and its gradients equal the formula's in chunks") {
+  if (skip_without_gpu()) return;
+  check_each(attention_chunk_cases(), check_case);
+}
+
 TEST_CASE("attention with scores in the millions picks the largest") {
   if (skip_without_gpu()) return;
   for (const Dtype dtype : kDtypes)
@@ -183,6 +188,7 @@ TEST_CASE("small shapes: attention forward and backward") {
           AttentionCase c{{3, time, 2, width}, window, dtype};
           c.gap = width % 4;
           c.dropout = time == 33 ? 0.1 : 0;
+          c.chunked = window == 64 && width == 50;
           c.seed = seed++;
           check_case(c);
         }
@@ -254,6 +260,14 @@ std::vector<AttentionCase> step_cases(std::initializer_list<int> rows, std::init
 TEST_CASE("a step of attention equals the formula, for every number of rows, width and ring") {
   if (skip_without_gpu()) return;
   check_each(step_cases({1, 2, 37}, {2, 16, 40, 50, 56, 64, 100, 128}, {1, 5, 63, 64, 65, 256, 781}), check_step);
+}
+
+// More rows and heads than warps that a GPU holds: each has one warp instead of a block.
+TEST_CASE("a step of attention equals the formula for thousands of rows") {
+  if (skip_without_gpu()) return;
+  auto cases = step_cases({6000}, {2, 32, 50, 64}, {5, 24});
+  for (AttentionCase& c : cases) c.shape.heads = 1;
+  check_each(cases, check_step);
 }
 
 TEST_CASE("small shapes: attention step and ring") {

@@ -60,6 +60,7 @@ inline AttentionProblem make_attention(const AttentionCase& c) {
   in.shape = s;
   in.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.width - c.zero_channels)));
   in.window = c.window;
+  in.chunked = c.chunked && c.slots == 0;
   in.rotary_width = c.rotary();
   in.q_BTHW = vectors_of(vectors, 1, c.dtype);
   in.k_BTHW = vectors_of(vectors, c.key_scale, c.dtype);
@@ -129,7 +130,8 @@ class AttentionDevice {
               {part(projection_, 1), row_stride_},
               {part(projection_, 2), row_stride_},
               c.ragged ? length_.data() : nullptr,
-              DropoutKey(seed_tick_.data(), 3, c.dropout)};
+              DropoutKey(seed_tick_.data(), 3, c.dropout),
+              in.chunked};
     gradient_ = {s.width,
                  {part(d_projection_, 0), row_stride_},
                  {part(d_projection_, 1), row_stride_},
@@ -225,6 +227,23 @@ inline std::vector<AttentionCase> attention_cases() {
         cases.push_back(c);
       }
   cases.push_back({{1, 8192, 1, 16}});
+  return cases;
+}
+
+// In chunks: of one step, of a few, as long as a block and longer, and longer than the sequence.
+inline std::vector<AttentionCase> attention_chunk_cases() {
+  std::vector<AttentionCase> cases;
+  unsigned seed = 4000;
+  for (const Dtype dtype : kDtypes)
+    for (const int width : {16, 32, 50, 64, 128})
+      for (const int window : {1, 7, 16, 33, 64, 100, 300})
+        for (const int time : {130, 257}) {
+          AttentionCase c{{5, time, 2, width}, window, dtype};
+          c.chunked = true, c.dropout = window > 1 && seed % 4 == 0 ? 0.1 : 0, c.gap = seed % 3 == 0 ? 6 : 0;
+          c.rotary_width = seed % 5 == 0 ? 8 : -1;
+          c.seed = seed++;
+          cases.push_back(c);
+        }
   return cases;
 }
 

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -39,6 +40,27 @@ TEST_CASE("the reference's gradient of attention equals finite differences") {
       check_slopes({in.q_BTHW, in.k_BTHW, in.v_BTHW}, {gradient.q_BTHW, gradient.k_BTHW, gradient.v_BTHW},
                    [&] { return inner_product(attention_reference(in).output_BTHW, problem.d_output_BTHW); });
     }
+}
+
+TEST_CASE("the reference of attention in chunks: each chunk is a sequence of its own") {
+  AttentionCase c{{2, 10, 2, 6}, 4, Dtype::kFloat32};
+  c.ragged = false, c.chunked = true;
+  const AttentionReferenceInput whole = make_attention(c).input;
+  const auto expected = attention_reference(whole);
+  AttentionReferenceInput chunk = whole;
+  chunk.chunked = false;
+  for (int begin = 0; begin < 10; begin += 4) {
+    const int steps = std::min(4, 10 - begin), size = steps * 12;
+    chunk.shape.time = steps;
+    chunk.length_B = {steps, steps};
+    for (const auto part :
+         {&AttentionReferenceInput::q_BTHW, &AttentionReferenceInput::k_BTHW, &AttentionReferenceInput::v_BTHW})
+      chunk.*part = columns(whole.*part, 10 * 12, begin * 12, size);
+    const auto actual = attention_reference(chunk);
+    for (int row = 0; row < 2; ++row)
+      for (int i = 0; i < size; ++i)
+        CHECK(actual.output_BTHW[row * size + i] == doctest::Approx(expected.output_BTHW[(row * 10 + begin) * 12 + i]));
+  }
 }
 
 TEST_CASE("the reference of attention: a sequence in pieces equals the whole") {
