@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/hardware.h"
-#include "agents/run/played_weights.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/trained/played_weights.h"
+#include "agents/run/trained/trained_agent.h"
 #include "agents/study/diagnosis_json.h"
 #include "agents/study/diagnosis_meaning.h"
 #include "agents/study/run_diagnosis.h"

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/config_json.h"
-#include "agents/run/hardware.h"
-#include "agents/run/played_weights.h"
+#include "agents/run/config/config_json.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/trained/played_weights.h"
 #include "agents/study/evaluation.h"
 #include "agents/study/measured_json.h"
 #include "agents/study/trace.h"

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "agents/run/config_json.h"
+#include "agents/run/config/config_json.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/screen_table.h"

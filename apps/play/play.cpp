@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "agents/play/evaluator.h"
-#include "agents/run/config.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/taken_signals.h"

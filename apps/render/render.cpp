@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/played_weights.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/played_weights.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/threads.h"

@@ -7,10 +7,10 @@
 #include "envs/recorded/piles.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
-#include "envs/tasks/autoencode.h"
-#include "envs/tasks/count_recall.h"
-#include "envs/tasks/repeat_first.h"
-#include "envs/tasks/repeat_previous.h"
+#include "envs/tasks/popgym/autoencode.h"
+#include "envs/tasks/popgym/count_recall.h"
+#include "envs/tasks/popgym/repeat_first.h"
+#include "envs/tasks/popgym/repeat_previous.h"
 
 namespace engram::recorded {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "envs/tasks/maze_layout.h"
-#include "envs/tasks/minigrid_view.h"
+#include "envs/tasks/minigrid/minigrid_view.h"
 
 namespace engram {
 

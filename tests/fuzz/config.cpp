@@ -1,4 +1,4 @@
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 #include "storage/safetensors.h"
 #include "storage/state_archive.h"
 #include "tests/fuzz/target.h"

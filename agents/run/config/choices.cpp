@@ -1,4 +1,4 @@
-#include "agents/run/choices.h"
+#include "agents/run/config/choices.h"
 
 #include <optional>
 #include <ranges>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "storage/settings.h"
 
 namespace engram {

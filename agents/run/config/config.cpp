@@ -1,4 +1,4 @@
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include <span>
 #include <utility>
 
-#include "agents/run/choices.h"
-#include "agents/run/on_policy.h"
+#include "agents/run/config/choices.h"
+#include "agents/run/config/on_policy.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/text.h"

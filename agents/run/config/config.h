@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "agents/learn/learner_config.h"
-#include "agents/run/options.h"
+#include "agents/run/config/options.h"
 #include "base/options.h"
 #include "envs/registry.h"
 #include "memory/core/backbone_config.h"

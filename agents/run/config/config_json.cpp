@@ -1,4 +1,4 @@
-#include "agents/run/config_json.h"
+#include "agents/run/config/config_json.h"
 
 namespace engram {
 

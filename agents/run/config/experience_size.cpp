@@ -1,4 +1,4 @@
-#include "agents/run/experience_size.h"
+#include "agents/run/config/experience_size.h"
 
 #include <algorithm>
 #include <optional>

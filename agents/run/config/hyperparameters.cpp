@@ -1,4 +1,4 @@
-#include "agents/run/hyperparameters.h"
+#include "agents/run/config/hyperparameters.h"
 
 #include <charconv>
 #include <cmath>

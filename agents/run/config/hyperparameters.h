@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "storage/tensorboard.h"
 
 namespace engram {

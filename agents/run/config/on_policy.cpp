@@ -1,4 +1,4 @@
-#include "agents/run/on_policy.h"
+#include "agents/run/config/on_policy.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // What a config with a learner on policy cannot have. Without LibTorch.
 #pragma once
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 namespace engram {
 

@@ -1,4 +1,4 @@
-#include "agents/run/options.h"
+#include "agents/run/config/options.h"
 
 #include <algorithm>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "agents/run/device_failure.h"
+#include "agents/run/machine/device_failure.h"
 
 #include <c10/util/Exception.h>
 
@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <new>
 
-#include "agents/run/experience_size.h"
+#include "agents/run/config/experience_size.h"
 #include "base/machine_memory.h"
 
 namespace engram {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 namespace engram {
 

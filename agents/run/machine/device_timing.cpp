@@ -1,4 +1,4 @@
-#include "agents/run/device_timing.h"
+#include "agents/run/machine/device_timing.h"
 
 #include "agents/play/device_graph.h"
 #include "nn/device/cuda_support.h"

@@ -1,12 +1,12 @@
-#include "agents/run/hardware.h"
+#include "agents/run/machine/hardware.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstddef>
 
-#include "agents/run/experience_size.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/experience_size.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 #include "base/words.h"
 #include "memory/core/counted_backbone.h"

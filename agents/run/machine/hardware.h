@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "base/processors.h"
 #include "ranks/ranks.h"
 

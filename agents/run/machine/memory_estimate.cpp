@@ -1,4 +1,4 @@
-#include "agents/run/memory_estimate.h"
+#include "agents/run/machine/memory_estimate.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 #include "agents/play/evaluator.h"
 #include "agents/play/rollout.h"
-#include "agents/run/experience_size.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/experience_size.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 #include "base/machine_memory.h"
 #include "memory/backbones/shm.h"

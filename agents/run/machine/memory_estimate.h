@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 namespace engram {
 

@@ -1,4 +1,4 @@
-#include "agents/run/task_change.h"
+#include "agents/run/trained/task_change.h"
 
 #include <sstream>
 #include <string>

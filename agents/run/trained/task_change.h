@@ -1,7 +1,7 @@
 // An agent in another task than the one that it was trained in: the same rules with other options.
 #pragma once
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 namespace engram {
 

@@ -1,4 +1,4 @@
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 
 #include <charconv>
 #include <sstream>

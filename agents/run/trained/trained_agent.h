@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agents/act/network.h"
-#include "agents/run/config.h"
-#include "agents/run/task_change.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/task_change.h"
 #include "envs/vec/vec_env.h"
 #include "storage/run_directory.h"
 

@@ -1,4 +1,4 @@
-#include "agents/run/run_recorder.h"
+#include "agents/run/training/run_recorder.h"
 
 #include <sys/resource.h>
 

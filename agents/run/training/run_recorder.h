@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 #include "storage/checkpoint.h"
 #include "storage/metrics.h"
 #include "storage/run_directory.h"

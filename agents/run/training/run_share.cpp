@@ -1,4 +1,4 @@
-#include "agents/run/run_share.h"
+#include "agents/run/training/run_share.h"
 
 #include <algorithm>
 #include <string>

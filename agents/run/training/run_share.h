@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "ranks/ranks.h"
 
 namespace engram {

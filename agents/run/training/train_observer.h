@@ -1,7 +1,7 @@
 // TrainObserver: told about a run's progress, in the thread of Trainer::run().
 #pragma once
 
-#include "agents/run/train_status.h"
+#include "agents/run/training/train_status.h"
 
 namespace engram {
 

@@ -1,4 +1,4 @@
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 
 #include "agents/play/evaluator.h"
 #include "agents/play/foreign_envs.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "agents/study/diagnosis.h"
 #include "base/error.h"
 #include "nn/layers/seeded_generator.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 #include "agents/study/episode_log.h"
 #include "base/words.h"
 #include "storage/digest.h"

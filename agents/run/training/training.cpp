@@ -1,13 +1,13 @@
-#include "agents/run/training.h"
+#include "agents/run/training/training.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "agents/act/roads.h"
-#include "agents/run/hyperparameters.h"
-#include "agents/run/memory_estimate.h"
-#include "agents/run/run_share.h"
+#include "agents/run/config/hyperparameters.h"
+#include "agents/run/machine/memory_estimate.h"
+#include "agents/run/training/run_share.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "base/words.h"

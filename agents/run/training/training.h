@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "agents/play/rollout.h"
-#include "agents/run/config.h"
-#include "agents/run/hardware.h"
-#include "agents/run/run_recorder.h"
-#include "agents/run/train_observer.h"
-#include "agents/run/train_status.h"
-#include "agents/run/trainer.h"
+#include "agents/run/config/config.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/training/run_recorder.h"
+#include "agents/run/training/train_observer.h"
+#include "agents/run/training/train_status.h"
+#include "agents/run/training/trainer.h"
 #include "base/run_fact.h"
 #include "base/support.h"
 #include "ranks/ranks.h"

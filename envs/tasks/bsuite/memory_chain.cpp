@@ -1,4 +1,4 @@
-#include "envs/tasks/memory_chain.h"
+#include "envs/tasks/bsuite/memory_chain.h"
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "envs/tasks/umbrella_chain.h"
+#include "envs/tasks/bsuite/umbrella_chain.h"
 
 #include <algorithm>
 #include <cstdint>

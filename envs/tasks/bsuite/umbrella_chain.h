@@ -13,7 +13,7 @@
 
 #include "base/host_device.h"
 #include "envs/task.h"
-#include "envs/tasks/memory_chain.h"
+#include "envs/tasks/bsuite/memory_chain.h"
 
 namespace engram {
 

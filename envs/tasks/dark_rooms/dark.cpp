@@ -1,4 +1,4 @@
-#include "envs/tasks/dark.h"
+#include "envs/tasks/dark_rooms/dark.h"
 
 namespace engram::dark {
 

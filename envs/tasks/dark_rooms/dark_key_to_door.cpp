@@ -1,4 +1,4 @@
-#include "envs/tasks/dark_key_to_door.h"
+#include "envs/tasks/dark_rooms/dark_key_to_door.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "envs/tasks/dark_room.h"
+#include "envs/tasks/dark_rooms/dark_room.h"
 
 #include <cstdint>
 #include <vector>

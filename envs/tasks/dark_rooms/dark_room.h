@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/tasks/dark.h"
+#include "envs/tasks/dark_rooms/dark.h"
 
 namespace engram {
 

@@ -1,4 +1,4 @@
-#include "envs/tasks/board.h"
+#include "envs/tasks/memory_rl/board.h"
 
 #include <cstddef>
 

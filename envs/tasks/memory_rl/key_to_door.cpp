@@ -1,11 +1,11 @@
-#include "envs/tasks/key_to_door.h"
+#include "envs/tasks/memory_rl/key_to_door.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "envs/task_entry.h"
-#include "envs/tasks/memory_rl.h"
+#include "envs/tasks/memory_rl/memory_rl.h"
 
 namespace engram {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/tasks/board.h"
+#include "envs/tasks/memory_rl/board.h"
 
 namespace engram {
 

@@ -1,11 +1,11 @@
-#include "envs/tasks/tmaze.h"
+#include "envs/tasks/memory_rl/tmaze.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "envs/task_entry.h"
-#include "envs/tasks/memory_rl.h"
+#include "envs/tasks/memory_rl/memory_rl.h"
 
 namespace engram {
 namespace {

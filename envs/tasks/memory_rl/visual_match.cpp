@@ -1,4 +1,4 @@
-#include "envs/tasks/visual_match.h"
+#include "envs/tasks/memory_rl/visual_match.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "envs/task_entry.h"
-#include "envs/tasks/memory_rl.h"
+#include "envs/tasks/memory_rl/memory_rl.h"
 
 namespace engram {
 namespace {

@@ -1,4 +1,4 @@
-#include "envs/tasks/door_key.h"
+#include "envs/tasks/minigrid/door_key.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "envs/tasks/minigrid_memory.h"
+#include "envs/tasks/minigrid/minigrid_memory.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/tasks/minigrid_view.h"
+#include "envs/tasks/minigrid/minigrid_view.h"
 
 namespace engram {
 

@@ -1,4 +1,4 @@
-#include "envs/tasks/minigrid_view.h"
+#include "envs/tasks/minigrid/minigrid_view.h"
 
 #include <array>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "envs/tasks/red_blue_doors.h"
+#include "envs/tasks/minigrid/red_blue_doors.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "envs/tasks/autoencode.h"
+#include "envs/tasks/popgym/autoencode.h"
 
 #include <cstdint>
 #include <string>

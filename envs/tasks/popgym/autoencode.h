@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/tasks/cards.h"
+#include "envs/tasks/popgym/cards.h"
 
 namespace engram {
 

@@ -1,4 +1,4 @@
-#include "envs/tasks/battleship.h"
+#include "envs/tasks/popgym/battleship.h"
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "envs/tasks/cards.h"
+#include "envs/tasks/popgym/cards.h"
 
 #include <cctype>
 #include <utility>

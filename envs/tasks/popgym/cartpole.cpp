@@ -1,4 +1,4 @@
-#include "envs/tasks/cartpole.h"
+#include "envs/tasks/popgym/cartpole.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "envs/tasks/concentration.h"
+#include "envs/tasks/popgym/concentration.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "envs/tasks/count_recall.h"
+#include "envs/tasks/popgym/count_recall.h"
 
 #include <cstdint>
 #include <string>

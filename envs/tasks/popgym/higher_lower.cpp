@@ -1,4 +1,4 @@
-#include "envs/tasks/higher_lower.h"
+#include "envs/tasks/popgym/higher_lower.h"
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "envs/tasks/minesweeper.h"
+#include "envs/tasks/popgym/minesweeper.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/tasks/cards.h"
+#include "envs/tasks/popgym/cards.h"
 
 namespace engram {
 

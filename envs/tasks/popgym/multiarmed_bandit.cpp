@@ -1,4 +1,4 @@
-#include "envs/tasks/multiarmed_bandit.h"
+#include "envs/tasks/popgym/multiarmed_bandit.h"
 
 #include <cstdint>
 #include <string>

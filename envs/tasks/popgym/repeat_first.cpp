@@ -1,4 +1,4 @@
-#include "envs/tasks/repeat_first.h"
+#include "envs/tasks/popgym/repeat_first.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "envs/tasks/repeat_previous.h"
+#include "envs/tasks/popgym/repeat_previous.h"
 
 #include <cstdint>
 #include <string>

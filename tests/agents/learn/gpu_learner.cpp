@@ -16,7 +16,7 @@
 #include "agents/learn/registry.h"
 #include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
 #include "tests/gpu.h"

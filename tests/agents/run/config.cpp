@@ -1,4 +1,4 @@
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@
 #include <string>
 
 #include "agents/learn/presets.h"
-#include "agents/run/choices.h"
+#include "agents/run/config/choices.h"
 #include "base/error.h"
-#include "envs/tasks/tmaze.h"
-#include "envs/tasks/visual_match.h"
+#include "envs/tasks/memory_rl/tmaze.h"
+#include "envs/tasks/memory_rl/visual_match.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/registry.h"
 #include "storage/settings.h"

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "agents/run/hardware.h"
-#include "agents/run/trainer.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/training/trainer.h"
 #include "kernels/common/cuda_support.h"
 #include "storage/weights.h"
 #include "tests/gpu.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/envs/golden_episodes.h"
+#include "tests/envs/recorded/golden_episodes.h"
 
 using namespace engram;
 using namespace engram::testing;

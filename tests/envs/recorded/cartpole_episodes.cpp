@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "envs/registry.h"
-#include "tests/envs/golden_episodes.h"
+#include "tests/envs/recorded/golden_episodes.h"
 
 using namespace engram;
 using namespace engram::testing;

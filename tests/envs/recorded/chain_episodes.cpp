@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "envs/registry.h"
-#include "tests/envs/golden_episodes.h"
+#include "tests/envs/recorded/golden_episodes.h"
 
 using namespace engram;
 using namespace engram::testing;

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "tests/envs/golden_episodes.h"
+#include "tests/envs/recorded/golden_episodes.h"
 
 using namespace engram;
 using namespace engram::testing;

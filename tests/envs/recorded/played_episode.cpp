@@ -9,7 +9,7 @@
 
 #include "envs/recorded/base64.h"
 #include "envs/vec/vec_env.h"
-#include "tests/envs/golden_episodes.h"
+#include "tests/envs/recorded/golden_episodes.h"
 
 using namespace engram;
 using namespace engram::testing;

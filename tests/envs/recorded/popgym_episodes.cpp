@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/envs/golden_episodes.h"
+#include "tests/envs/recorded/golden_episodes.h"
 
 using namespace engram;
 using namespace engram::testing;

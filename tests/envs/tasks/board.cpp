@@ -1,4 +1,4 @@
-#include "envs/tasks/board.h"
+#include "envs/tasks/memory_rl/board.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "envs/tasks/visual_match.h"
+#include "envs/tasks/memory_rl/visual_match.h"
 #include "tests/envs/plain_observation.h"
 
 using namespace engram;

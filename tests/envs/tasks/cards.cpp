@@ -1,5 +1,5 @@
 // The card games, held against what an agent with a perfect memory works out of the observations alone.
-#include "envs/tasks/cards.h"
+#include "envs/tasks/popgym/cards.h"
 
 #include <doctest/doctest.h>
 

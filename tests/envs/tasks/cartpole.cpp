@@ -1,5 +1,5 @@
 // Cart-pole, held against the equations of motion and against what its options say.
-#include "envs/tasks/cartpole.h"
+#include "envs/tasks/popgym/cartpole.h"
 
 #include <doctest/doctest.h>
 

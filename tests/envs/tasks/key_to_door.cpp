@@ -1,4 +1,4 @@
-#include "envs/tasks/key_to_door.h"
+#include "envs/tasks/memory_rl/key_to_door.h"
 
 #include <doctest/doctest.h>
 

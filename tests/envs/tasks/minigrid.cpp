@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "envs/tasks/minigrid_memory.h"
+#include "envs/tasks/minigrid/minigrid_memory.h"
 #include "tests/envs/single_env.h"
 
 using namespace engram;

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "envs/tasks/door_key.h"
-#include "envs/tasks/red_blue_doors.h"
+#include "envs/tasks/minigrid/door_key.h"
+#include "envs/tasks/minigrid/red_blue_doors.h"
 
 using namespace engram;
 using minigrid::kDrop;

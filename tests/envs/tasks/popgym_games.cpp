@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "envs/tasks/battleship.h"
-#include "envs/tasks/concentration.h"
-#include "envs/tasks/higher_lower.h"
-#include "envs/tasks/minesweeper.h"
-#include "envs/tasks/multiarmed_bandit.h"
+#include "envs/tasks/popgym/battleship.h"
+#include "envs/tasks/popgym/concentration.h"
+#include "envs/tasks/popgym/higher_lower.h"
+#include "envs/tasks/popgym/minesweeper.h"
+#include "envs/tasks/popgym/multiarmed_bandit.h"
 #include "tests/envs/single_env.h"
 
 using namespace engram;

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "envs/tasks/battleship.h"
-#include "envs/tasks/higher_lower.h"
-#include "envs/tasks/minesweeper.h"
-#include "envs/tasks/multiarmed_bandit.h"
+#include "envs/tasks/popgym/battleship.h"
+#include "envs/tasks/popgym/higher_lower.h"
+#include "envs/tasks/popgym/minesweeper.h"
+#include "envs/tasks/popgym/multiarmed_bandit.h"
 #include "envs/vec/vec_env.h"
 
 using namespace engram;

@@ -1,4 +1,4 @@
-#include "envs/tasks/tmaze.h"
+#include "envs/tasks/memory_rl/tmaze.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "envs/tasks/visual_match.h"
+#include "envs/tasks/memory_rl/visual_match.h"
 
 #include <doctest/doctest.h>
 

@@ -13,9 +13,9 @@
 
 #include "envs/all_tasks.h"
 #include "envs/vec/episode_rows.h"
-#include "tests/envs/cuda_play.h"
-#include "tests/envs/ragged_env.h"
-#include "tests/envs/ragged_task.h"
+#include "tests/envs/vec/cuda_play.h"
+#include "tests/envs/vec/ragged_env.h"
+#include "tests/envs/vec/ragged_task.h"
 #include "tests/gpu.h"
 
 using namespace engram;

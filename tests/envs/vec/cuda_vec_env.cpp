@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/envs/cuda_play.h"
+#include "tests/envs/vec/cuda_play.h"
 #include "tests/gpu.h"
 
 using namespace engram;

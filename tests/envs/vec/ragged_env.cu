@@ -1,6 +1,6 @@
 #include "envs/vec/cuda_vec_env.cuh"
-#include "tests/envs/ragged_env.h"
-#include "tests/envs/ragged_task.h"
+#include "tests/envs/vec/ragged_env.h"
+#include "tests/envs/vec/ragged_task.h"
 
 namespace engram::testing {
 
