@@ -21,7 +21,7 @@ CODE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(<?([^()<>\s]+)>?\)")
 HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
 LISTED = r"using {} =\s*(?:std::)?\w+<([^>]*)>"
-NAMED = re.compile(r"struct (\w+)(?:\s*:\s*[\w:]+)?\s*\{\s*static constexpr const char\* kName = \"([^\"]+)\"")
+NAMED = re.compile(r"struct (\w+)(?:\s*:\s*[\w:<>]+)?\s*\{\s*static constexpr const char\* kName = \"([^\"]+)\"")
 
 
 def markdown_files(root):

@@ -22,8 +22,6 @@ void MemoryChain::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void MemoryChain::Options::check() const { check_bounds(*this, kTaskSection); }
-
 MemoryChain::Params MemoryChain::make_params(const Options& options, std::uint64_t, Purpose) {
   return {options.memory_length, options.bits, options.shown_twice, options.full_state};
 }

@@ -32,16 +32,12 @@ struct MemoryChain {
   static constexpr const char* kChanceSource = "one of two answers, both equally often right";
   static constexpr int kMaxBits = 64;
 
-  struct Options {
-    using Task = MemoryChain;
-
+  struct Options : TaskOptions<MemoryChain> {
     int memory_length = 10;
     int bits = 1;
     bool shown_twice = true;
-    bool full_state = false;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {

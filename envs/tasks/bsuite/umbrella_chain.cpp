@@ -25,8 +25,6 @@ void UmbrellaChain::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void UmbrellaChain::Options::check() const { check_bounds(*this, kTaskSection); }
-
 UmbrellaChain::Params UmbrellaChain::make_params(const Options& options, std::uint64_t, Purpose) {
   return {options.chain_length, options.distractors};
 }

@@ -28,15 +28,11 @@ struct UmbrellaChain {
   static constexpr const char* kChanceSource = "one of two first actions; what is right is in sight, without memory";
   static constexpr int kMaxDistractors = 127;
 
-  struct Options {
-    using Task = UmbrellaChain;
-
+  struct Options : TaskOptions<UmbrellaChain> {
     int chain_length = 10;
     int distractors = 20;
-    bool full_state = false;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {

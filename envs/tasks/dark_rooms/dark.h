@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -160,6 +162,27 @@ std::string phase(const Attempts& attempts);
 
 // Of a vector with this bit and these hidden things.
 std::vector<VectorPart> vector_parts(const Room& room, const char* bit, std::initializer_list<const char*> hidden);
+
+// What both tasks say of themselves, and what their parameters and states begin with.
+struct Game {
+  static constexpr const char* kSource = dark::kSource;
+  static constexpr int kNumActions = kActions;
+  static constexpr const auto& kActionNames = dark::kActionNames;
+  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
+  static constexpr const char* kChanceSource = dark::kChanceSource;
+  using Element = float;
+
+  struct Params {
+    Room room;
+  };
+  struct State {
+    Attempts attempts;
+  };
+
+  static int max_episode_steps(const Params& params) { return params.room.max_steps; }
+  HOST_DEVICE static bool success(const Params&, const State& state) { return dark::success(state.attempts); }
+  static std::string phase(const Params&, const State& state) { return dark::phase(state.attempts); }
+};
 
 // The floor and the start, on which a task puts its own.
 inline constexpr Rgb kFloor{204, 204, 204}, kStart{170, 170, 200}, kPlayer{228, 148, 109};

@@ -11,8 +11,6 @@ constexpr Rgb kHiddenKey{230, 180, 0}, kHiddenDoor{134, 206, 235};
 
 }  // namespace
 
-void DarkKeyToDoor::Options::check() const { check_bounds(*this, kTaskSection); }
-
 void DarkKeyToDoor::draw(const Params& params, const State& state, Canvas& canvas) {
   dark::draw_room(params.room, state.attempts, canvas);
   canvas.set(state.door.x, state.door.y, kHiddenDoor);

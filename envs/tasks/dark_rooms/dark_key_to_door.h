@@ -15,43 +15,30 @@
 
 namespace engram {
 
-struct DarkKeyToDoor {
+struct DarkKeyToDoor : dark::Game {
   static constexpr const char* kName = "dark_key_to_door";
   static constexpr const char* kDescription = "find a key and a door in the dark, then go there again and again";
   static constexpr const char* kMemoryDemand = "two places found earlier";
-  static constexpr const char* kSource = dark::kSource;
-  static constexpr int kNumActions = dark::kActions;
-  static constexpr const auto& kActionNames = dark::kActionNames;
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
-  static constexpr const char* kChanceSource = dark::kChanceSource;
 
   struct Options : dark::RoomOptions {
     using Task = DarkKeyToDoor;
 
     void list_options(OptionList& list) { RoomOptions::list(list); }
-    void check() const;
   };
 
-  struct Params {
-    dark::Room room;
-  };
-
-  struct State {
-    dark::Attempts attempts;  // what is found is the door, with the key
+  // What its attempts find is the door, with the key.
+  struct State : Game::State {
     dark::Cell key, door;
     bool has_key;
   };
 
-  using Element = float;
-
   static Params make_params(const Options& options, std::uint64_t, Purpose) { return {dark::room_of(options)}; }
   static std::vector<std::int64_t> observation_shape(const Params& params) { return {dark::elements(params.room, 2)}; }
-  static int max_episode_steps(const Params& params) { return params.room.max_steps; }
 
   HOST_DEVICE static State reset(const Params& params, Rng& rng) {
     const dark::Attempts attempts = dark::begin_random(params.room, rng);
     const dark::Cell key = dark::random_cell(params.room, rng);
-    return {attempts, key, dark::random_cell(params.room, rng), false};
+    return {{attempts}, key, dark::random_cell(params.room, rng), false};
   }
 
   HOST_DEVICE static Outcome step(const Params& params, State& state, int action, Rng&) {
@@ -69,8 +56,6 @@ struct DarkKeyToDoor {
     return {reward, dark::end_of(params.room, attempts)};
   }
 
-  HOST_DEVICE static bool success(const Params&, const State& state) { return dark::success(state.attempts); }
-
   HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
     out += dark::observe(params.room, state.attempts, state.has_key, out);
     if (!params.room.full_state) return;
@@ -84,7 +69,6 @@ struct DarkKeyToDoor {
   // The room from above: the start, the door, the key until it is taken, the agent.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
-  static std::string phase(const Params&, const State& state) { return dark::phase(state.attempts); }
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
 };

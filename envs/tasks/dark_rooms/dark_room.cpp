@@ -23,10 +23,8 @@ void DarkRoom::Options::list_options(OptionList& list) {
   list.add("pays_once", pays_once, "the goal pays once an attempt; false: for every step on it");
 }
 
-void DarkRoom::Options::check() const { check_bounds(*this, kTaskSection); }
-
 DarkRoom::Params DarkRoom::make_params(const Options& options, std::uint64_t, Purpose) {
-  return {dark::room_of(options), options.pays_once};
+  return {{dark::room_of(options)}, options.pays_once};
 }
 
 void DarkRoom::draw(const Params& params, const State& state, Canvas& canvas) {

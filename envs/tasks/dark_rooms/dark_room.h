@@ -14,15 +14,10 @@
 
 namespace engram {
 
-struct DarkRoom {
+struct DarkRoom : dark::Game {
   static constexpr const char* kName = "dark_room";
   static constexpr const char* kDescription = "find a cell in the dark, then go there again and again";
   static constexpr const char* kMemoryDemand = "a place found earlier";
-  static constexpr const char* kSource = dark::kSource;
-  static constexpr int kNumActions = dark::kActions;
-  static constexpr const auto& kActionNames = dark::kActionNames;
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
-  static constexpr const char* kChanceSource = dark::kChanceSource;
 
   struct Options : dark::RoomOptions {
     using Task = DarkRoom;
@@ -31,28 +26,22 @@ struct DarkRoom {
 
     Options();
     void list_options(OptionList& list);
-    void check() const;
   };
 
-  struct Params {
-    dark::Room room;
+  struct Params : Game::Params {
     bool pays_once;
   };
 
-  struct State {
-    dark::Attempts attempts;
+  struct State : Game::State {
     dark::Cell goal;
   };
 
-  using Element = float;
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) { return {dark::elements(params.room, 1)}; }
-  static int max_episode_steps(const Params& params) { return params.room.max_steps; }
 
   HOST_DEVICE static State reset(const Params& params, Rng& rng) {
     const dark::Attempts attempts = dark::begin_random(params.room, rng);
-    return {attempts, dark::random_cell(params.room, rng)};
+    return {{attempts}, dark::random_cell(params.room, rng)};
   }
 
   HOST_DEVICE static Outcome step(const Params& params, State& state, int action, Rng&) {
@@ -67,8 +56,6 @@ struct DarkRoom {
     return {reward, dark::end_of(params.room, attempts)};
   }
 
-  HOST_DEVICE static bool success(const Params&, const State& state) { return dark::success(state.attempts); }
-
   HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
     out += dark::observe(params.room, state.attempts, state.attempts.found, out);
     if (!params.room.full_state) return;
@@ -80,7 +67,6 @@ struct DarkRoom {
   // The room from above: the start, the goal, green once the attempt has reached it, the agent.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
-  static std::string phase(const Params&, const State& state) { return dark::phase(state.attempts); }
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
 };

@@ -341,4 +341,24 @@ void draw_map(const Params& params, const State& state, Canvas& canvas);
 
 std::string phase_name(const State& state);
 
+// What both tasks say of themselves; `board` in their parameters and states is what stands here.
+struct Game {
+  static constexpr int kNumActions = kActions;
+  static constexpr const char* kActionNames[] = {"north", "south", "west", "east"};
+  using Element = std::uint8_t;
+
+  template <class OwnParams>
+  static std::vector<std::int64_t> observation_shape(const OwnParams&) {
+    return {3, kCrop, kCrop};
+  }
+  template <class OwnParams>
+  static int max_episode_steps(const OwnParams& params) {
+    return episode_steps(params.board);
+  }
+  template <class OwnParams, class OwnState>
+  static std::string phase(const OwnParams&, const OwnState& state) {
+    return phase_name(state.board);
+  }
+};
+
 }  // namespace engram::board

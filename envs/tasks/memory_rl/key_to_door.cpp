@@ -58,8 +58,6 @@ void KeyToDoor::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void KeyToDoor::Options::check() const { check_bounds(*this, kTaskSection); }
-
 KeyToDoor::Params KeyToDoor::make_params(const Options& options, std::uint64_t, Purpose) {
   Params params{};
   board::set_options(params.board, options);

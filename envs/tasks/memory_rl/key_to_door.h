@@ -18,15 +18,13 @@ namespace engram {
 
 enum class DoorVariant { kSr, kCca };
 
-struct KeyToDoor {
+struct KeyToDoor : board::Game {
   static constexpr const char* kName = "key_to_door";
   static constexpr const char* kDescription = "find a key, collect apples, then open the door that needs the key";
   static constexpr const char* kMemoryDemand = "a key taken long before";
   static constexpr const char* kSource =
       "Raposo et al., Synthetic returns for long-term credit assignment, 2021, in the form of Memory-RL (Ni et al., "
       "When do Transformers shine in RL?, NeurIPS 2023)";
-  static constexpr int kNumActions = board::kActions;
-  static constexpr const char* kActionNames[] = {"north", "south", "west", "east"};
   static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource = "no guess among equals: key and door are found, not chosen";
 
@@ -40,7 +38,6 @@ struct KeyToDoor {
       final_reward = 5;
     }
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {
@@ -60,11 +57,7 @@ struct KeyToDoor {
     bool solved;
   };
 
-  using Element = std::uint8_t;
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
-  static std::vector<std::int64_t> observation_shape(const Params&) { return {3, board::kCrop, board::kCrop}; }
-  static int max_episode_steps(const Params& params) { return board::episode_steps(params.board); }
 
   HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
     State state{};
@@ -118,7 +111,6 @@ struct KeyToDoor {
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
-  static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
   static std::vector<TaskPreset> presets();
   // Whether it took the key, once phase 1 is over.
   static std::optional<Cue> cue(const Params& params, const State& state);

@@ -26,8 +26,6 @@ void TMaze::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void TMaze::Options::check() const { check_bounds(*this, kTaskSection); }
-
 TMaze::Params TMaze::make_params(const Options& options, std::uint64_t, Purpose) {
   return {options.active ? 1 : 0, options.corridor_length,
           static_cast<float>(options.penalty / options.corridor_length), static_cast<float>(options.goal_reward),
@@ -62,11 +60,9 @@ std::string TMaze::phase(const Params& params, const State& state) {
 }
 
 std::vector<VectorPart> TMaze::vector_parts(const Params& params) {
-  std::vector<VectorPart> parts = {{"at the junction (1) or not (0)"}, {"the sign, or the side at the junction (y)"}};
-  if (params.full_state)
-    for (const char* const more : {"the goal (y)", "share of the corridor walked", "late (1) or not (0)"})
-      parts.push_back({more});
-  return parts;
+  return with_full_state(params.full_state,
+                         {{"at the junction (1) or not (0)"}, {"the sign, or the side at the junction (y)"}},
+                         {{"the goal (y)"}, {"share of the corridor walked"}, {"late (1) or not (0)"}});
 }
 
 std::vector<TaskPreset> TMaze::presets() {

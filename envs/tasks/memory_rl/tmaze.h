@@ -34,17 +34,13 @@ struct TMaze {
   static constexpr std::optional<double> kChanceSuccess = 0.5;
   static constexpr const char* kChanceSource = "one of two goals, the right one drawn with even odds";
 
-  struct Options {
-    using Task = TMaze;
-
+  struct Options : TaskOptions<TMaze> {
     bool active = false;
     int corridor_length = 50;
     double penalty = -1;
     double goal_reward = 1;
-    bool full_state = false;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {

@@ -95,8 +95,6 @@ void VisualMatch::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void VisualMatch::Options::check() const { check_bounds(*this, kTaskSection); }
-
 VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64_t seed, Purpose purpose) {
   Params params{};
   board::set_options(params.board, options);

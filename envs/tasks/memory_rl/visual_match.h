@@ -21,15 +21,13 @@ namespace engram {
 // the two agree in 1 of 6 runs.
 enum class SquareColours { kEpisode, kFixed, kReference };
 
-struct VisualMatch {
+struct VisualMatch : board::Game {
   static constexpr const char* kName = "visual_match";
   static constexpr const char* kDescription = "see a colour, collect apples, then step on the square of that colour";
   static constexpr const char* kMemoryDemand = "a colour shown at first";
   static constexpr const char* kSource =
       "Hung et al., Optimizing agent behavior over long time scales by transporting value, 2019, in the form of "
       "Memory-RL (Ni et al., When do Transformers shine in RL?, NeurIPS 2023)";
-  static constexpr int kNumActions = board::kActions;
-  static constexpr const char* kActionNames[] = {"north", "south", "west", "east"};
   static constexpr std::optional<double> kChanceSuccess = 1.0 / 3;
   static constexpr const char* kChanceSource = "one of three squares, the right one drawn with even odds";
   static constexpr int kSquares = 3;
@@ -42,7 +40,6 @@ struct VisualMatch {
     SquareColours colours = SquareColours::kEpisode;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {
@@ -64,14 +61,10 @@ struct VisualMatch {
     bool solved;
   };
 
-  using Element = std::uint8_t;
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   // Of kFixed the colours, of kReference those of training, those of evaluation and whether they agree: the squares
   // from left to right.
   static std::vector<RunFact> run_facts(const Options& options, std::uint64_t seed);
-  static std::vector<std::int64_t> observation_shape(const Params&) { return {3, board::kCrop, board::kCrop}; }
-  static int max_episode_steps(const Params& params) { return board::episode_steps(params.board); }
 
   HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
     State state{};
@@ -119,7 +112,6 @@ struct VisualMatch {
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
-  static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
   static std::vector<TaskPreset> presets();
   // The colour to match, once phase 1 has shown it.
   static std::optional<Cue> cue(const Params& params, const State& state);

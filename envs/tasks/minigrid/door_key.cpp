@@ -15,15 +15,8 @@ void DoorKey::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void DoorKey::Options::check() const { check_bounds(*this, kTaskSection); }
-
 DoorKey::Params DoorKey::make_params(const Options& options, std::uint64_t, Purpose) {
-  Params params{};
-  params.size = options.size;
-  params.max_steps = 10 * options.size * options.size;
-  params.observed = options.observed;
-  params.scale = minigrid::scale_of(options.observed.codes);
-  params.full_state = options.full_state;
+  Params params{params_of(options, /*steps_per_cell=*/10), {}};
   const auto side = static_cast<std::size_t>(options.size);
   for (int wall = kFirstWall; wall < options.size - 2; ++wall) {
     std::string row = minigrid::open_row(options.size);

@@ -20,36 +20,21 @@
 
 namespace engram {
 
-struct DoorKey {
+struct DoorKey : minigrid::Game {
   static constexpr const char* kName = "door_key";
   static constexpr const char* kDescription = "take a key, unlock the door in a wall, go to the goal behind it";
   static constexpr const char* kMemoryDemand = "where unseen things are";
-  static constexpr const char* kSource = minigrid::kSource;
-  static constexpr int kNumActions = minigrid::kActions;
-  static constexpr const auto& kActionNames = minigrid::kActionNames;
   static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource = "no guess among equals: key, door and goal are found, not chosen";
   static constexpr int kMinSize = 5, kMaxSize = 16;
   static constexpr int kFirstWall = 2, kWallColumns = kMaxSize - 2 - kFirstWall;
 
-  struct Options {
-    using Task = DoorKey;
-
-    int size = 5;
-    minigrid::Observed observed;
-    bool full_state = false;
-
+  struct Options : Game::Options<DoorKey, 5> {
     void list_options(OptionList& list);
-    void check() const;
   };
 
-  struct Params {
+  struct Params : Game::Params {
     minigrid::Walls walls[kWallColumns];  // with the wall in column kFirstWall + i
-    int size;
-    int max_steps;
-    minigrid::Observed observed;
-    minigrid::Scale scale;
-    bool full_state;
   };
 
   struct State {
@@ -63,13 +48,10 @@ struct DoorKey {
   };
   static constexpr std::uint8_t kNowhere = 255;
 
-  using Element = std::uint8_t;
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<ObservationPart> observation_parts(const Params& params) {
     return minigrid::observation_parts(params.observed, shown_side(params));
   }
-  static int max_episode_steps(const Params& params) { return params.max_steps; }
 
   HOST_DEVICE static State reset(const Params& params, Rng& rng) {
     const int wall_x = kFirstWall + minigrid::below(params.size - 2 - kFirstWall, rng);

@@ -37,20 +37,13 @@ void MiniGridMemory::Options::list_options(OptionList& list) {
 }
 
 void MiniGridMemory::Options::check() const {
-  check_bounds(*this, kTaskSection);
   if (size % 2 == 0)
     throw UserError("task.size = '" + std::to_string(size) + "' is not allowed; it takes an odd number " +
                     std::to_string(kMinSize) + ".." + std::to_string(kMaxSize));
 }
 
 MiniGridMemory::Params MiniGridMemory::make_params(const Options& options, std::uint64_t, Purpose) {
-  Params params{};
-  params.size = options.size;
-  params.max_steps = 5 * options.size * options.size;
-  params.random_length = options.random_length;
-  params.observed = options.observed;
-  params.scale = minigrid::scale_of(options.observed.codes);
-  params.full_state = options.full_state;
+  Params params{params_of(options, /*steps_per_cell=*/5), {}, options.random_length};
   for (int hall_end = kFirstHallEnd; hall_end <= options.size - 3; ++hall_end)
     params.walls[hall_end - kFirstHallEnd] = minigrid::make_walls(map_of(options.size, hall_end));
   return params;
@@ -72,10 +65,6 @@ std::string MiniGridMemory::phase(const Params&, const State& state) {
 std::optional<Cue> MiniGridMemory::cue(const Params& params, const State& state) {
   if (params.full_state || !state.object_seen || state.view.sees_item(0)) return {};
   return Cue{state.object == minigrid::kKey ? "key" : "ball", minigrid::item_colour(codes_of(state.object))};
-}
-
-ShownObservation MiniGridMemory::shown(const Params& params, const Element* observation) {
-  return minigrid::shown(params.observed, minigrid::kView, false, observation);
 }
 
 std::vector<TaskPreset> MiniGridMemory::presets() {

@@ -21,39 +21,26 @@
 
 namespace engram {
 
-struct MiniGridMemory {
+struct MiniGridMemory : minigrid::Game {
   static constexpr const char* kName = "minigrid_memory";
   static constexpr const char* kDescription = "see an object in a room, then go to its like at the end of a hall";
   static constexpr const char* kMemoryDemand = "an object seen in a room";
-  static constexpr const char* kSource = minigrid::kSource;
-  static constexpr int kNumActions = minigrid::kActions;
-  static constexpr const auto& kActionNames = minigrid::kActionNames;
   static constexpr std::optional<double> kChanceSuccess = 0.5;
   static constexpr const char* kChanceSource = "one of two objects, the right one drawn with even odds";
   static constexpr int kMinSize = 7, kMaxSize = minigrid::kMaxSide;  // odd
   static constexpr int kFirstHallEnd = 4;                            // the nearest column at which a hall can end
   static constexpr int kHallEnds = kMaxSize - 2 - kFirstHallEnd;
 
-  struct Options {
-    using Task = MiniGridMemory;
-
-    int size = 7;
+  struct Options : Game::Options<MiniGridMemory, 7> {
     bool random_length = false;
-    minigrid::Observed observed;
-    bool full_state = false;
 
     void list_options(OptionList& list);
     void check() const;
   };
 
-  struct Params {
+  struct Params : Game::Params {
     minigrid::Walls walls[kHallEnds];  // of a hall that ends at column kFirstHallEnd + i
-    int size;
-    int max_steps;
     bool random_length;
-    minigrid::Observed observed;
-    minigrid::Scale scale;
-    bool full_state;
   };
 
   enum Choice : std::uint8_t { kNone = 0, kWrong = 1, kRight = 2 };
@@ -69,13 +56,7 @@ struct MiniGridMemory {
     Choice choice;
   };
 
-  using Element = std::uint8_t;
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
-  static std::vector<ObservationPart> observation_parts(const Params& params) {
-    return minigrid::observation_parts(params.observed, minigrid::kView);
-  }
-  static int max_episode_steps(const Params& params) { return params.max_steps; }
 
   HOST_DEVICE static State reset(const Params& params, Rng& rng) {
     const int longest = params.size - 3;
@@ -127,7 +108,6 @@ struct MiniGridMemory {
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
-  static ShownObservation shown(const Params& params, const Element* observation);
   static std::vector<TaskPreset> presets();
   // The object in the room, once it was seen and while it is out of sight.
   static std::optional<Cue> cue(const Params& params, const State& state);

@@ -190,6 +190,46 @@ struct Scale {
 };
 Scale scale_of(CodeBytes codes);
 
+// An observation of `side` x `side` cells in the colours of draw() and in words, for people; from_above: as show_all()
+// writes it.
+ShownObservation shown(const Observed& observed, int side, bool from_above, const std::uint8_t* observation);
+
+// What all tasks say of themselves, and what their options and parameters begin with. What they observe is the view.
+struct Game {
+  static constexpr const char* kSource = minigrid::kSource;
+  static constexpr int kNumActions = kActions;
+  static constexpr const auto& kActionNames = minigrid::kActionNames;
+  using Element = std::uint8_t;
+
+  template <class Task, int kSize>
+  struct Options : TaskOptions<Task> {
+    int size = kSize;
+    Observed observed;
+  };
+
+  struct Params {
+    int size;
+    int max_steps;
+    Observed observed;
+    Scale scale;
+    bool full_state;
+  };
+  // An episode takes at most `steps_per_cell` size^2 steps.
+  template <class OwnOptions>
+  static Params params_of(const OwnOptions& options, int steps_per_cell) {
+    return {options.size, steps_per_cell * options.size * options.size, options.observed,
+            scale_of(options.observed.codes), options.full_state};
+  }
+
+  static std::vector<ObservationPart> observation_parts(const Params& params) {
+    return minigrid::observation_parts(params.observed, kView);
+  }
+  static int max_episode_steps(const Params& params) { return params.max_steps; }
+  static ShownObservation shown(const Params& params, const Element* observation) {
+    return minigrid::shown(params.observed, kView, /*from_above=*/false, observation);
+  }
+};
+
 // Writes the observation [3, 7, 7]: objects, colours, states; the farthest row first, the agent in the middle of the
 // last one, where it sees what it holds.
 template <int kItems>
@@ -279,9 +319,6 @@ HOST_DEVICE constexpr float success_reward(int step, int max_steps) {
 std::vector<TaskPreset> sizes(const std::string& task, std::initializer_list<const char*> sizes);
 
 // ---- For people. ----
-
-// An observation of `side` x `side` cells in the colours of draw() and in words; from_above: as show_all() writes it.
-ShownObservation shown(const Observed& observed, int side, bool from_above, const std::uint8_t* observation);
 
 // Draws maze, items and agent, an arrow on it; floor that the agent sees is bright.
 void draw(const Walls& walls, int width, int height, const View& view, Agent agent, const Item* items, int num_items,

@@ -15,15 +15,8 @@ void RedBlueDoors::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void RedBlueDoors::Options::check() const { check_bounds(*this, kTaskSection); }
-
 RedBlueDoors::Params RedBlueDoors::make_params(const Options& options, std::uint64_t, Purpose) {
-  Params params{};
-  params.size = options.size;
-  params.max_steps = 20 * options.size * options.size;
-  params.observed = options.observed;
-  params.scale = minigrid::scale_of(options.observed.codes);
-  params.full_state = options.full_state;
+  Params params{params_of(options, /*steps_per_cell=*/20), {}};
   std::string row(2 * static_cast<std::size_t>(options.size), ' ');
   for (const int wall : {0, static_cast<int>(red_x(params)), static_cast<int>(blue_x(params)), 2 * options.size - 1})
     row[static_cast<std::size_t>(wall)] = '#';
@@ -53,10 +46,6 @@ std::optional<Cue> RedBlueDoors::cue(const Params& params, const State& state) {
   if (params.full_state || !state.red_seen || state.view.sees_item(0)) return {};
   if (!state.red_open) return Cue{"red door closed", {}};
   return Cue{"red door open", minigrid::item_colour(door(minigrid::kRed, true))};
-}
-
-ShownObservation RedBlueDoors::shown(const Params& params, const Element* observation) {
-  return minigrid::shown(params.observed, minigrid::kView, false, observation);
 }
 
 std::vector<TaskPreset> RedBlueDoors::presets() { return minigrid::sizes(kName, {"6", "8"}); }

@@ -21,35 +21,20 @@
 
 namespace engram {
 
-struct RedBlueDoors {
+struct RedBlueDoors : minigrid::Game {
   static constexpr const char* kName = "red_blue_doors";
   static constexpr const char* kDescription = "open the red door, then the blue one at the other end of a room";
   static constexpr const char* kMemoryDemand = "whether a door was opened";
-  static constexpr const char* kSource = minigrid::kSource;
-  static constexpr int kNumActions = minigrid::kActions;
-  static constexpr const auto& kActionNames = minigrid::kActionNames;
   static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource = "no guess among equals: the doors are told apart by their colours";
   static constexpr int kMinSize = 4, kMaxSize = 8;
 
-  struct Options {
-    using Task = RedBlueDoors;
-
-    int size = 6;
-    minigrid::Observed observed;
-    bool full_state = false;
-
+  struct Options : Game::Options<RedBlueDoors, 6> {
     void list_options(OptionList& list);
-    void check() const;
   };
 
-  struct Params {
+  struct Params : Game::Params {
     minigrid::Walls walls;
-    int size;
-    int max_steps;
-    minigrid::Observed observed;
-    minigrid::Scale scale;
-    bool full_state;
   };
 
   struct State {
@@ -62,13 +47,7 @@ struct RedBlueDoors {
     bool solved;
   };
 
-  using Element = std::uint8_t;
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
-  static std::vector<ObservationPart> observation_parts(const Params& params) {
-    return minigrid::observation_parts(params.observed, minigrid::kView);
-  }
-  static int max_episode_steps(const Params& params) { return params.max_steps; }
 
   HOST_DEVICE static State reset(const Params& params, Rng& rng) {
     const int inside = params.size - 2;
@@ -121,7 +100,6 @@ struct RedBlueDoors {
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
-  static ShownObservation shown(const Params& params, const Element* observation);
   static std::vector<TaskPreset> presets();
   // Whether the red door is open, once it was seen and while it is out of sight.
   static std::optional<Cue> cue(const Params& params, const State& state);

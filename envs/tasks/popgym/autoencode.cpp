@@ -8,13 +8,6 @@
 
 namespace engram {
 
-void Autoencode::Options::list_options(OptionList& list) {
-  cards::list_num_decks(list, num_decks, cards::kMaxDecks);
-  list_full_state(list, full_state);
-}
-
-void Autoencode::Options::check() const { check_bounds(*this, kTaskSection); }
-
 Autoencode::Params Autoencode::make_params(const Options& options, std::uint64_t, Purpose) {
   const int cards = options.num_decks * cards::kDeckCards;
   return {cards, cards::answer_reward(cards), options.full_state};
@@ -25,16 +18,13 @@ void Autoencode::draw(const Params& params, const State& state, Canvas& canvas) 
   cards::draw_suits({in_sight ? shown(params, state) : cards::kNoAnswer, right(params, state)}, canvas);
 }
 
-std::vector<ColourMeaning> Autoencode::colours(const Params&) { return cards::suit_colours(); }
-
 std::string Autoencode::phase(const Params& params, const State& state) {
   return plays(params, state) ? "play" : "watch";
 }
 
 std::vector<VectorPart> Autoencode::vector_parts(const Params& params) {
-  std::vector<VectorPart> parts = {one_hot_part("mode", {"play", "watch"}), cards::suit_part("card")};
-  if (params.full_state) parts.push_back(cards::suit_part("right answer"));
-  return parts;
+  return with_full_state(params.full_state, {one_hot_part("mode", {"play", "watch"}), cards::suit_part("card")},
+                         {cards::suit_part("right answer")});
 }
 
 std::vector<TaskPreset> Autoencode::presets() {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,42 +12,22 @@
 
 namespace engram {
 
-struct Autoencode : cards::SuitGame {
+struct Autoencode : cards::SuitGame<Autoencode> {
   static constexpr const char* kName = "autoencode";
   static constexpr const char* kDescription = "watch a deck being dealt, then play it back, the last card first";
   static constexpr const char* kMemoryDemand = "all cards in their order";
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "every answer has to be right: a guess is one time in four, all of an episode's practically never";
-
-  struct Options {
-    using Task = Autoencode;
-
-    int num_decks = 1;
-    bool full_state = false;
-
-    void list_options(OptionList& list);
-    void check() const;
-  };
-
-  struct Params {
-    int cards;
-    float answer_reward;
-    bool full_state;
-  };
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
     return {kModes + (params.full_state ? 2 : 1) * cards::kSuits};
   }
-  static int max_episode_steps(const Params& params) { return num_steps(params); }
 
-  HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
-    return cards::answer(state.score, action, right(params, state), params.answer_reward, num_steps(params));
-  }
-
-  HOST_DEVICE static constexpr bool success(const Params& params, const State& state) {
-    return cards::all_right(state.score, num_steps(params));
+  HOST_DEVICE static constexpr int num_steps(const Params& params) { return 2 * params.cards - 1; }
+  HOST_DEVICE static constexpr int right(const Params& params, const State& state) {
+    const int card = 2 * (params.cards - 1) - state.score.t;
+    return plays(params, state) && card >= 0 ? state.suits[card] : cards::kNoAnswer;
   }
 
   HOST_DEVICE static constexpr void observe(const Params& params, const State& state, Element* out) {
@@ -59,7 +38,6 @@ struct Autoencode : cards::SuitGame {
 
   // Two rows of the four suits: that of the card in sight is lit in the upper, the right answer in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
-  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
@@ -68,17 +46,12 @@ struct Autoencode : cards::SuitGame {
   static constexpr int kModes = 2;
 
  private:
-  HOST_DEVICE static constexpr int num_steps(const Params& params) { return 2 * params.cards - 1; }
   // From the moment on in which the last card is dealt.
   HOST_DEVICE static constexpr bool plays(const Params& params, const State& state) {
     return state.score.t >= params.cards - 1;
   }
   HOST_DEVICE static constexpr int shown(const Params& params, const State& state) {
     return state.score.t < params.cards ? state.suits[state.score.t] : 0;
-  }
-  HOST_DEVICE static constexpr int right(const Params& params, const State& state) {
-    const int card = 2 * (params.cards - 1) - state.score.t;
-    return plays(params, state) && card >= 0 ? state.suits[card] : cards::kNoAnswer;
   }
 };
 

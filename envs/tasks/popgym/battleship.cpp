@@ -19,8 +19,6 @@ void Battleship::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void Battleship::Options::check() const { check_bounds(*this, kTaskSection); }
-
 Battleship::Params Battleship::make_params(const Options& options, std::uint64_t, Purpose) {
   const int water = options.size * options.size - kShipSquares;
   return {options.size, {-cards::answer_reward(water), cards::answer_reward(kShipSquares)}, options.full_state};
@@ -39,13 +37,9 @@ std::vector<ColourMeaning> Battleship::colours(const Params&) {
           {'X', kSquareColour[1][1], "hit"}};
 }
 
-std::string Battleship::phase(const Params&, const State&) { return "shoot"; }
-
 std::vector<VectorPart> Battleship::vector_parts(const Params& params) {
-  std::vector<VectorPart> parts = {one_hot_part("the last shot", {"water", "a ship"})};
-  if (params.full_state)
-    for (const char* const bits : {"ships", "shots"}) parts.push_back({bits, num_actions(params)});
-  return parts;
+  return with_full_state(params.full_state, {one_hot_part("the last shot", {"water", "a ship"})},
+                         {{"ships", num_actions(params)}, {"shots", num_actions(params)}});
 }
 
 std::vector<TaskPreset> Battleship::presets() {

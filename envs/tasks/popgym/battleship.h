@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,30 +12,24 @@
 
 namespace engram {
 
-struct Battleship {
+struct Battleship : cards::Game {
   static constexpr const char* kName = "battleship";
   static constexpr const char* kDescription = "sink all ships; the board is not shown";
   static constexpr const char* kMemoryDemand = "shots, and what they hit";
-  static constexpr const char* kSource = cards::kSource;
   static constexpr int kMinSize = 6;  // in a smaller one the ships placed first may leave the last one no place
   static constexpr int kMaxSize = 12;
   static constexpr int kMaxSquares = kMaxSize * kMaxSize;
   static constexpr int kNumActions = kMaxSquares;
   static constexpr auto kActionNames = cards::kNumberNames<kNumActions>;
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "it depends on the size: shots at random hit all 12 squares in time in 0.3% of the episodes, 0.35% on a large "
       "board";
   static constexpr int kShipSquares = 12;  // of all ships
 
-  struct Options {
-    using Task = Battleship;
-
+  struct Options : TaskOptions<Battleship> {
     int size = 8;
-    bool full_state = false;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {
@@ -54,8 +47,6 @@ struct Battleship {
     bool hit;           // the last one was
   };
   static_assert(kMaxSquares < 256);
-
-  using Element = float;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
@@ -101,7 +92,7 @@ struct Battleship {
   // The board: ships grey, red where hit; water blue, bright where shot at.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
-  static std::string phase(const Params& params, const State& state);
+  static std::string phase(const Params&, const State&) { return "shoot"; }
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
 

@@ -85,25 +85,70 @@ HOST_DEVICE constexpr Outcome answer(Score& score, int action, int right, float 
 // Whether the episode is over and every answer was right.
 HOST_DEVICE constexpr bool all_right(const Score& score, int steps) { return score.t == steps && score.wrong == 0; }
 
-// What the games share in which cards are dealt one by one, and answers are suits.
-struct SuitGame {
+// What all games say of themselves, but for repeat_first, which can be guessed.
+struct Game {
   static constexpr const char* kSource = cards::kSource;
+  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
+  using Element = float;
+};
+
+// Lists the option num_decks.
+void list_num_decks(OptionList& list, int& num_decks, int most);
+
+// The options of a game in which nothing but the number of decks is to be chosen.
+template <class Task, int kMostDecks = kMaxDecks>
+struct DeckOptions : TaskOptions<Task> {
+  int num_decks = 1;
+
+  void list_options(OptionList& list) {
+    list_num_decks(list, num_decks, kMostDecks);
+    list_full_state(list, this->full_state);
+  }
+};
+
+// What the games share in which cards are dealt one by one, and answers are suits. A game has
+//   num_steps(params)       steps of an episode
+//   right(params, state)    the right answer, or kNoAnswer
+template <class Task>
+struct SuitGame : Game {
   static constexpr int kNumActions = kSuits;
   static constexpr auto kActionNames = kSuitNames;
+
+  using Options = DeckOptions<Task>;
+
+  struct Params {
+    int cards;
+    float answer_reward;
+    bool full_state;
+  };
 
   struct State {
     Score score;
     SuitPile suits;
   };
 
-  using Element = float;
+  template <class OwnParams>
+  static int max_episode_steps(const OwnParams& params) {
+    return Task::num_steps(params);
+  }
 
-  template <class Params>
   HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
     return start(SuitPile::shuffled(params.cards, kSuits, rng));
   }
   // The state in which an episode with these cards begins.
   HOST_DEVICE static constexpr State start(const SuitPile& suits) { return {{}, suits}; }
+
+  template <class OwnParams>
+  HOST_DEVICE static constexpr Outcome step(const OwnParams& params, State& state, int action, Rng&) {
+    return answer(state.score, action, Task::right(params, state), params.answer_reward, Task::num_steps(params));
+  }
+
+  template <class OwnParams>
+  HOST_DEVICE static constexpr bool success(const OwnParams& params, const State& state) {
+    return all_right(state.score, Task::num_steps(params));
+  }
+
+  static std::vector<ColourMeaning> colours(const Params&);
 };
 
 // `out`, of `size` elements, is 1 at `index` and 0 elsewhere; all 0 for kNoAnswer. Returns what comes after it.
@@ -132,7 +177,10 @@ Rgb black_or_red(int kind);
 Rgb hue(int index, int count);
 // The table, and a card of each of `kinds` kinds by its name, with its first letter; ten is T.
 std::vector<ColourMeaning> colours(int kinds, Rgb (*colour_of)(int kind));
-inline std::vector<ColourMeaning> suit_colours() { return colours(kSuits, suit_colour); }
+template <class Task>
+std::vector<ColourMeaning> SuitGame<Task>::colours(const Params&) {
+  return cards::colours(kSuits, suit_colour);
+}
 // One row of as many cells as there are suits, those of each entry lit in the colour of its suit; kNoAnswer: none.
 void draw_suits(std::initializer_list<int> rows, Canvas& canvas);
 
@@ -166,9 +214,6 @@ std::vector<std::string> kind_names(int kinds);
 // The presets TASK_easy, TASK_medium and TASK_hard.
 using PresetValues = decltype(TaskPreset::values);
 std::vector<TaskPreset> three_sizes(const std::string& task, PresetValues easy, PresetValues medium, PresetValues hard);
-
-// Lists the option num_decks.
-void list_num_decks(OptionList& list, int& num_decks, int most);
 
 // How many kinds of cards there are.
 int kinds_of(CardKind kind);

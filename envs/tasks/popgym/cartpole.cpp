@@ -24,8 +24,6 @@ void CartPole::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void CartPole::Options::check() const { check_bounds(*this, kTaskSection); }
-
 CartPole::Params CartPole::make_params(const Options& options, std::uint64_t, Purpose) {
   Params params{};
   params.noise = options.full_state ? 0 : options.noise;

@@ -10,40 +10,32 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "envs/exact.h"
-#include "envs/task.h"
+#include "envs/tasks/popgym/cards.h"
 
 namespace engram {
 
-struct CartPole {
+struct CartPole : cards::Game {
   static constexpr const char* kName = "cartpole";
   static constexpr const char* kDescription = "balance a pole on a cart, seeing only places, only speeds, or noise";
   static constexpr const char* kMemoryDemand = "recent places or speeds";
-  static constexpr const char* kSource =
-      "Morad et al., POPGym: Benchmarking partially observable reinforcement learning, ICLR 2023 (popgym 1.0.7)";
   static constexpr int kNumActions = 2;
   static constexpr const char* kActionNames[] = {"left", "right"};
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "nothing is guessed: pushed at random, the pole falls after some 22 steps";
 
   enum class Sees { kPositions, kVelocities };
 
-  struct Options {
-    using Task = CartPole;
-
+  struct Options : TaskOptions<CartPole> {
     Sees sees = Sees::kPositions;
     double noise = 0;
     int max_steps = 200;
     bool shows_start = true;
-    bool full_state = false;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {
@@ -66,8 +58,6 @@ struct CartPole {
     Noise noise;     // of this moment
     std::int32_t t;  // steps so far
   };
-
-  using Element = float;
 
   // Beyond these the pole has fallen.
   static constexpr double kMostX = 2.4, kMostAngle = 12 * 2 * std::numbers::pi / 360;

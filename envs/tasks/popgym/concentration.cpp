@@ -23,8 +23,6 @@ void Concentration::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void Concentration::Options::check() const { check_bounds(*this, kTaskSection); }
-
 Concentration::Params Concentration::make_params(const Options& options, std::uint64_t, Purpose) {
   const int cards = options.num_decks * cards::kDeckCards;
   const float miss = -cards::answer_reward(num_steps(cards));

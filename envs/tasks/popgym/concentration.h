@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,29 +13,23 @@
 
 namespace engram {
 
-struct Concentration {
+struct Concentration : cards::Game {
   static constexpr const char* kName = "concentration";
   static constexpr const char* kDescription = "cards lie face down; turn over two of a kind at a time until all are up";
   static constexpr const char* kMemoryDemand = "which card lies where";
-  static constexpr const char* kSource = cards::kSource;
   static constexpr int kMaxDecks = 2;
   static constexpr int kMaxCards = kMaxDecks * cards::kDeckCards;
   static constexpr int kNumActions = kMaxCards;
   static constexpr auto kActionNames = cards::kNumberNames<kNumActions>;
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "it depends on the size: cards turned over at random are all found in time in about half of the episodes with "
       "colours, and never with ranks";
 
-  struct Options {
-    using Task = Concentration;
-
+  struct Options : TaskOptions<Concentration> {
     int num_decks = 1;
     CardKind kind = CardKind::kColours;
-    bool full_state = false;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {
@@ -57,8 +50,6 @@ struct Concentration {
     std::uint8_t pairs;          // found
     bool waiting;                // the next card is the second of two
   };
-
-  using Element = float;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {

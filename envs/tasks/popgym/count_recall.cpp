@@ -24,8 +24,6 @@ void CountRecall::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void CountRecall::Options::check() const { check_bounds(*this, kTaskSection); }
-
 CountRecall::Params CountRecall::make_params(const Options& options, std::uint64_t, Purpose) {
   const int cards = options.num_decks * cards::kDeckCards;
   return {cards, cards::kinds_of(options.kind), cards::answer_reward(cards - 1), options.full_state};
@@ -42,14 +40,11 @@ std::vector<ColourMeaning> CountRecall::colours(const Params& params) {
   return cards::colours(params.kinds, params.kinds == cards::kColours ? cards::black_or_red : cards::suit_colour);
 }
 
-std::string CountRecall::phase(const Params&, const State&) { return "count"; }
-
 std::vector<VectorPart> CountRecall::vector_parts(const Params& params) {
   const std::vector<std::string> kinds = cards::kind_names(params.kinds);
-  std::vector<VectorPart> parts = {one_hot_part("dealt", kinds), one_hot_part("how many so far of", kinds)};
-  if (params.full_state)
-    parts.push_back(one_hot_part("right answer", {kActionNames.begin(), kActionNames.begin() + num_actions(params)}));
-  return parts;
+  return with_full_state(
+      params.full_state, {one_hot_part("dealt", kinds), one_hot_part("how many so far of", kinds)},
+      {one_hot_part("right answer", {kActionNames.begin(), kActionNames.begin() + num_actions(params)})});
 }
 
 std::vector<TaskPreset> CountRecall::presets() {

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,28 +14,22 @@
 
 namespace engram {
 
-struct CountRecall {
+struct CountRecall : cards::Game {
   static constexpr const char* kName = "count_recall";
   static constexpr const char* kDescription =
       "cards are dealt one by one; answer how many there were of the kind named";
   static constexpr const char* kMemoryDemand = "a count of each kind";
-  static constexpr const char* kSource = cards::kSource;
   static constexpr int kMaxDecks = 4;
   static constexpr int kNumActions = kMaxDecks * cards::kDeckCards / cards::kColours + 1;
   static constexpr auto kActionNames = cards::kNumberNames<kNumActions>;
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "every answer has to be right, and guesses practically never are in a whole episode";
 
-  struct Options {
-    using Task = CountRecall;
-
+  struct Options : TaskOptions<CountRecall> {
     int num_decks = 1;
     CardKind kind = CardKind::kColours;
-    bool full_state = false;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {
@@ -53,8 +46,6 @@ struct CountRecall {
     KindPile dealt, named;
     std::uint8_t count[cards::kRanks];  // of each kind among the cards dealt so far
   };
-
-  using Element = float;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
@@ -94,7 +85,7 @@ struct CountRecall {
   // Two rows of all kinds: that of the card just dealt is lit in the upper, the kind named in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
-  static std::string phase(const Params& params, const State& state);
+  static std::string phase(const Params&, const State&) { return "count"; }
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
 

@@ -16,13 +16,6 @@ Rgb share_colour(float share) {
 
 }  // namespace
 
-void HigherLower::Options::list_options(OptionList& list) {
-  cards::list_num_decks(list, num_decks, kMaxDecks);
-  list_full_state(list, full_state);
-}
-
-void HigherLower::Options::check() const { check_bounds(*this, kTaskSection); }
-
 HigherLower::Params HigherLower::make_params(const Options& options, std::uint64_t, Purpose) {
   const int cards = options.num_decks * cards::kDeckCards;
   return {cards, cards / cards::kRanks, cards::answer_reward(cards), options.full_state};
@@ -41,12 +34,9 @@ std::vector<ColourMeaning> HigherLower::colours(const Params&) {
           {'0', share_colour(0), "share dealt of a rank", share_colour(1)}};
 }
 
-std::string HigherLower::phase(const Params&, const State&) { return "guess"; }
-
 std::vector<VectorPart> HigherLower::vector_parts(const Params& params) {
-  std::vector<VectorPart> parts = {one_hot_part("card", cards::kind_names(cards::kRanks))};
-  if (params.full_state) parts.push_back({"share dealt of each rank", cards::kRanks});
-  return parts;
+  return with_full_state(params.full_state, {one_hot_part("card", cards::kind_names(cards::kRanks))},
+                         {{"share dealt of each rank", cards::kRanks}});
 }
 
 std::vector<TaskPreset> HigherLower::presets() {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,28 +12,18 @@
 
 namespace engram {
 
-struct HigherLower {
+struct HigherLower : cards::Game {
   static constexpr const char* kName = "higher_lower";
   static constexpr const char* kDescription = "cards are dealt one by one; guess whether the next is higher or lower";
   static constexpr const char* kMemoryDemand = "a count of each rank";
-  static constexpr const char* kSource = cards::kSource;
   static constexpr int kMaxDecks = 3;
   static constexpr int kNumActions = 2;
   static constexpr const char* kActionNames[] = {"higher", "lower"};
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "it depends on the number of decks: who goes by the card in sight alone decides as one who counts would in 9.2%, "
       "3.6% or 2.1% of the episodes with 1, 2 or 3 decks";
 
-  struct Options {
-    using Task = HigherLower;
-
-    int num_decks = 1;
-    bool full_state = false;
-
-    void list_options(OptionList& list);
-    void check() const;
-  };
+  using Options = cards::DeckOptions<HigherLower, kMaxDecks>;
 
   struct Params {
     int cards;
@@ -54,8 +43,6 @@ struct HigherLower {
     std::uint8_t rank;  // of the card in sight
     bool misjudged;     // whether a guess was the less likely one, given all the cards dealt before it
   };
-
-  using Element = float;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
@@ -110,7 +97,7 @@ struct HigherLower {
   // brighter it is in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
-  static std::string phase(const Params& params, const State& state);
+  static std::string phase(const Params&, const State&) { return "guess"; }
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
 

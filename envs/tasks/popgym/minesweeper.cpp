@@ -25,7 +25,6 @@ void Minesweeper::Options::list_options(OptionList& list) {
 }
 
 void Minesweeper::Options::check() const {
-  check_bounds(*this, kTaskSection);
   const int most = size * size - kSafeAtLeast;
   if (mines > most)
     throw UserError("task.mines = '" + std::to_string(mines) + "' is not allowed with task.size = " +
@@ -76,15 +75,12 @@ std::vector<ColourMeaning> Minesweeper::colours(const Params&) {
   return colours;
 }
 
-std::string Minesweeper::phase(const Params&, const State&) { return "open"; }
-
 std::vector<VectorPart> Minesweeper::vector_parts(const Params& params) {
   const auto names = cards::kNumberNames<kMaxFields>;
-  std::vector<VectorPart> parts = {
-      one_hot_part("mines at and around the field", {names.begin(), names.begin() + params.counts})};
-  if (params.full_state)
-    for (const char* const bits : {"mines", "opened"}) parts.push_back({bits, params.num_fields});
-  return parts;
+  return with_full_state(
+      params.full_state,
+      {one_hot_part("mines at and around the field", {names.begin(), names.begin() + params.counts})},
+      {{"mines", params.num_fields}, {"opened", params.num_fields}});
 }
 
 std::vector<TaskPreset> Minesweeper::presets() {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,26 +13,21 @@
 
 namespace engram {
 
-struct Minesweeper {
+struct Minesweeper : cards::Game {
   static constexpr const char* kName = "minesweeper";
   static constexpr const char* kDescription = "open all fields without a mine; the board is not shown";
   static constexpr const char* kMemoryDemand = "fields and their numbers";
-  static constexpr const char* kSource = cards::kSource;
   static constexpr int kMaxSize = 8;
   static constexpr int kMaxFields = kMaxSize * kMaxSize;
   static constexpr int kNumActions = kMaxFields;
   static constexpr auto kActionNames = cards::kNumberNames<kNumActions>;
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "every field without a mine has to be opened, each once, and guesses practically never do";
   static constexpr int kSafeAtLeast = 3;  // fields without a mine: the reference divides by 2 less
 
-  struct Options {
-    using Task = Minesweeper;
-
+  struct Options : TaskOptions<Minesweeper> {
     int size = 4;
     int mines = 2;
-    bool full_state = false;
 
     void list_options(OptionList& list);
     void check() const;
@@ -55,8 +49,6 @@ struct Minesweeper {
     std::uint8_t t;               // steps so far
     std::uint8_t count;           // the observation
   };
-
-  using Element = float;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
@@ -103,7 +95,7 @@ struct Minesweeper {
   // The board: grey while closed, with a mine under it dark, red once it was hit; opened fields by their number.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::vector<ColourMeaning> colours(const Params& params);
-  static std::string phase(const Params& params, const State& state);
+  static std::string phase(const Params&, const State&) { return "open"; }
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
 

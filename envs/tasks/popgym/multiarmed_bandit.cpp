@@ -24,8 +24,6 @@ void MultiarmedBandit::Options::list_options(OptionList& list) {
   list_full_state(list, full_state);
 }
 
-void MultiarmedBandit::Options::check() const { check_bounds(*this, kTaskSection); }
-
 MultiarmedBandit::Params MultiarmedBandit::make_params(const Options& options, std::uint64_t, Purpose) {
   const int counted = options.pulls - options.pulls / 2;
   return {options.arms, options.pulls, cards::answer_reward(options.pulls), kTolerance * static_cast<float>(counted),
@@ -50,9 +48,8 @@ std::string MultiarmedBandit::phase(const Params& params, const State& state) {
 }
 
 std::vector<VectorPart> MultiarmedBandit::vector_parts(const Params& params) {
-  std::vector<VectorPart> parts = {one_hot_part("the last pull", {"did not pay", "paid"})};
-  if (params.full_state) parts.push_back({"odds of each arm", params.arms});
-  return parts;
+  return with_full_state(params.full_state, {one_hot_part("the last pull", {"did not pay", "paid"})},
+                         {{"odds of each arm", params.arms}});
 }
 
 std::vector<TaskPreset> MultiarmedBandit::presets() {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,31 +11,25 @@
 
 namespace engram {
 
-struct MultiarmedBandit {
+struct MultiarmedBandit : cards::Game {
   static constexpr const char* kName = "multiarmed_bandit";
   static constexpr const char* kDescription = "find an arm that pays often, and pull it";
   static constexpr const char* kMemoryDemand = "how often each arm paid";
-  static constexpr const char* kSource = cards::kSource;
   static constexpr int kMaxArms = 30;
   static constexpr int kMaxSteps = 1'000'000;
   static constexpr int kNumActions = kMaxArms;
   static constexpr auto kActionNames = cards::kNumberNames<kNumActions>;
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "it depends on the number of arms, A: one arm pulled throughout is good enough in 1/A + 0.1 of the episodes";
   // An episode is solved if the arms pulled in its second half were on average worse by no more than this, in
   // probability of paying, than the best one. Not of the reference, which has no success.
   static constexpr float kTolerance = 0.1f;
 
-  struct Options {
-    using Task = MultiarmedBandit;
-
+  struct Options : TaskOptions<MultiarmedBandit> {
     int arms = 10;
     int pulls = 200;
-    bool full_state = false;
 
     void list_options(OptionList& list);
-    void check() const;
   };
 
   struct Params {
@@ -55,8 +48,6 @@ struct MultiarmedBandit {
     std::int8_t arm;  // pulled last; -1: none
     bool paid;        // by it
   };
-
-  using Element = float;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {

@@ -10,13 +10,6 @@
 
 namespace engram {
 
-void RepeatFirst::Options::list_options(OptionList& list) {
-  cards::list_num_decks(list, num_decks, cards::kMaxDecks);
-  list_full_state(list, full_state);
-}
-
-void RepeatFirst::Options::check() const { check_bounds(*this, kTaskSection); }
-
 RepeatFirst::Params RepeatFirst::make_params(const Options& options, std::uint64_t, Purpose) {
   const int cards = options.num_decks * cards::kDeckCards;
   return {cards, cards::answer_reward(cards - 1), options.full_state};
@@ -25,8 +18,6 @@ RepeatFirst::Params RepeatFirst::make_params(const Options& options, std::uint64
 void RepeatFirst::draw(const Params&, const State& state, Canvas& canvas) {
   cards::draw_suits({state.suits[state.score.t], state.suits[0]}, canvas);
 }
-
-std::vector<ColourMeaning> RepeatFirst::colours(const Params&) { return cards::suit_colours(); }
 
 std::string RepeatFirst::phase(const Params&, const State& state) {
   return state.score.t == 0 ? "first card" : "repeat";
@@ -38,8 +29,7 @@ std::optional<Cue> RepeatFirst::cue(const Params& params, const State& state) {
 }
 
 std::vector<VectorPart> RepeatFirst::vector_parts(const Params& params) {
-  if (params.full_state) return {cards::suit_part("card"), cards::suit_part("first card")};
-  return {cards::suit_part("card")};
+  return with_full_state(params.full_state, {cards::suit_part("card")}, {cards::suit_part("first card")});
 }
 
 std::vector<TaskPreset> RepeatFirst::presets() {

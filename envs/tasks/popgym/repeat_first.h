@@ -12,7 +12,7 @@
 
 namespace engram {
 
-struct RepeatFirst : cards::SuitGame {
+struct RepeatFirst : cards::SuitGame<RepeatFirst> {
   static constexpr const char* kName = "repeat_first";
   static constexpr const char* kDescription = "cards are dealt one by one; answer each with the suit of the first";
   static constexpr const char* kMemoryDemand = "the first of many cards";
@@ -20,52 +20,26 @@ struct RepeatFirst : cards::SuitGame {
   static constexpr const char* kChanceSource =
       "the same suit answered throughout, the most that is possible without memory; one of four is the first";
 
-  struct Options {
-    using Task = RepeatFirst;
-
-    int num_decks = 1;
-    bool full_state = false;
-
-    void list_options(OptionList& list);
-    void check() const;
-  };
-
-  struct Params {
-    int cards;
-    float answer_reward;
-    bool full_state;
-  };
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
     return {(params.full_state ? 2 : 1) * cards::kSuits};
   }
-  static int max_episode_steps(const Params& params) { return num_steps(params); }
 
-  HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
-    return cards::answer(state.score, action, state.suits[0], params.answer_reward, num_steps(params));
-  }
-
-  HOST_DEVICE static constexpr bool success(const Params& params, const State& state) {
-    return cards::all_right(state.score, num_steps(params));
-  }
+  HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }
+  HOST_DEVICE static constexpr int right(const Params&, const State& state) { return state.suits[0]; }
 
   HOST_DEVICE static constexpr void observe(const Params& params, const State& state, Element* out) {
     out = cards::one_hot(state.suits[state.score.t], cards::kSuits, out);
-    if (params.full_state) cards::one_hot(state.suits[0], cards::kSuits, out);
+    if (params.full_state) cards::one_hot(right(params, state), cards::kSuits, out);
   }
 
   // Two rows of the four suits: that of the card just dealt is lit in the upper, that of the first in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
-  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
   // The first card, once others have followed.
   static std::optional<Cue> cue(const Params& params, const State& state);
-
- private:
-  HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }
 };
 
 static_assert(GridTask<RepeatFirst>);

@@ -17,7 +17,6 @@ void RepeatPrevious::Options::list_options(OptionList& list) {
 }
 
 void RepeatPrevious::Options::check() const {
-  check_bounds(*this, kTaskSection);
   const int most = num_decks * cards::kDeckCards - 1;
   if (k > most)
     throw UserError("task.k = '" + std::to_string(k) + "' is not allowed with task.num_decks = " +
@@ -26,22 +25,19 @@ void RepeatPrevious::Options::check() const {
 
 RepeatPrevious::Params RepeatPrevious::make_params(const Options& options, std::uint64_t, Purpose) {
   const int cards = options.num_decks * cards::kDeckCards;
-  return {cards, options.k, cards::answer_reward(cards - options.k), options.full_state};
+  return {{cards, cards::answer_reward(cards - options.k), options.full_state}, options.k};
 }
 
 void RepeatPrevious::draw(const Params& params, const State& state, Canvas& canvas) {
   cards::draw_suits({state.suits[state.score.t], right(params, state)}, canvas);
 }
 
-std::vector<ColourMeaning> RepeatPrevious::colours(const Params&) { return cards::suit_colours(); }
-
 std::string RepeatPrevious::phase(const Params& params, const State& state) {
   return right(params, state) == cards::kNoAnswer ? "watch" : "repeat";
 }
 
 std::vector<VectorPart> RepeatPrevious::vector_parts(const Params& params) {
-  if (params.full_state) return {cards::suit_part("card"), cards::suit_part("right answer")};
-  return {cards::suit_part("card")};
+  return with_full_state(params.full_state, {cards::suit_part("card")}, {cards::suit_part("right answer")});
 }
 
 std::vector<TaskPreset> RepeatPrevious::presets() {

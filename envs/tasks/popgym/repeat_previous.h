@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,44 +12,33 @@
 
 namespace engram {
 
-struct RepeatPrevious : cards::SuitGame {
+struct RepeatPrevious : cards::SuitGame<RepeatPrevious> {
   static constexpr const char* kName = "repeat_previous";
   static constexpr const char* kDescription = "cards are dealt one by one; answer each with the suit of an earlier one";
   static constexpr const char* kMemoryDemand = "the last k cards in order";
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "every answer has to be right: a guess is one time in four, all of an episode's practically never";
 
-  struct Options {
-    using Task = RepeatPrevious;
-
-    int num_decks = 1;
+  struct Options : cards::DeckOptions<RepeatPrevious> {
     int k = 4;
-    bool full_state = false;
 
     void list_options(OptionList& list);
     void check() const;
   };
 
-  struct Params {
-    int cards;
+  struct Params : SuitGame::Params {
     int k;
-    float answer_reward;
-    bool full_state;
   };
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
     return {(params.full_state ? 2 : 1) * cards::kSuits};
   }
-  static int max_episode_steps(const Params& params) { return num_steps(params); }
 
-  HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
-    return cards::answer(state.score, action, right(params, state), params.answer_reward, num_steps(params));
-  }
-
-  HOST_DEVICE static constexpr bool success(const Params& params, const State& state) {
-    return cards::all_right(state.score, num_steps(params));
+  HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }
+  HOST_DEVICE static constexpr int right(const Params& params, const State& state) {
+    const int card = state.score.t - (params.k - 1);
+    return card < 0 ? cards::kNoAnswer : state.suits[card];
   }
 
   HOST_DEVICE static constexpr void observe(const Params& params, const State& state, Element* out) {
@@ -60,17 +48,9 @@ struct RepeatPrevious : cards::SuitGame {
 
   // Two rows of the four suits: that of the card just dealt is lit in the upper, the right answer in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
-  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();
-
- private:
-  HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }
-  HOST_DEVICE static constexpr int right(const Params& params, const State& state) {
-    const int card = state.score.t - (params.k - 1);
-    return card < 0 ? cards::kNoAnswer : state.suits[card];
-  }
 };
 
 static_assert(GridTask<RepeatPrevious>);

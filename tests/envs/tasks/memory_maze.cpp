@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "envs/shown_observation.h"
+#include "envs/task_entry.h"
 #include "envs/vec/vec_env.h"
 
 using namespace engram;
@@ -39,7 +40,7 @@ Maze::Params params_of(int size, bool full_state = false, int max_steps = 300) {
   options.max_rooms = size == 15 ? 9 : 6;
   options.max_room_size = size == 15 ? 3 : 5;
   options.full_state = full_state;
-  options.check();
+  check_options(options);
   return Maze::make_params(options, 1, Purpose::kTest);
 }
 

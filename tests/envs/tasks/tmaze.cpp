@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "envs/task_entry.h"
 
 using namespace engram;
 
@@ -133,9 +134,9 @@ TEST_CASE("both goals come with even odds, and the drawing shows which it is") {
 TEST_CASE("options out of bounds are refused by name") {
   TMaze::Options options;
   options.corridor_length = 0;
-  CHECK_THROWS_WITH_AS(options.check(), "task.corridor_length = '0' is not allowed; it takes integer 1..1000000",
+  CHECK_THROWS_WITH_AS(check_options(options), "task.corridor_length = '0' is not allowed; it takes integer 1..1000000",
                        UserError);
   options = {};
   options.penalty = 0.5;
-  CHECK_THROWS_AS(options.check(), UserError);
+  CHECK_THROWS_AS(check_options(options), UserError);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "envs/task_entry.h"
 
 using namespace engram;
 
@@ -236,9 +237,10 @@ TEST_CASE("what a run draws for its squares is independent of its random actions
 TEST_CASE("options out of bounds are refused by name") {
   Options options;
   options.num_apples = 23;
-  CHECK_THROWS_WITH_AS(options.check(), "task.num_apples = '23' is not allowed; it takes integer 0..22", UserError);
+  CHECK_THROWS_WITH_AS(check_options(options), "task.num_apples = '23' is not allowed; it takes integer 0..22",
+                       UserError);
   options = {};
   options.explore_steps = 0;
-  CHECK_THROWS_WITH_AS(options.check(), "task.explore_steps = '0' is not allowed; it takes integer 1..1000000",
+  CHECK_THROWS_WITH_AS(check_options(options), "task.explore_steps = '0' is not allowed; it takes integer 1..1000000",
                        UserError);
 }
