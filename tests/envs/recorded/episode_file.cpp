@@ -14,31 +14,23 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/envs/recorded/golden_episodes.h"
 
 using namespace engram;
 using Json = nlohmann::json;
 
 namespace {
 
-const std::string kGolden = ENGRAM_SOURCE_DIR "/tests/golden/episodes.jsonl";
-
-std::vector<Json> golden_episodes() {
-  std::vector<Json> episodes;
-  std::ifstream file(kGolden);
-  std::string line;
-  while (std::getline(file, line)) episodes.push_back(Json::parse(line));
-  return episodes;
-}
+const std::string kGolden = testing::golden_file("episodes.jsonl");
 
 // The first golden episode with these values.
 Json find_episode(const Json& values) {
-  for (const Json& episode : golden_episodes()) {
+  CAPTURE(values.dump());
+  return testing::first_episode(kGolden, [&](const Json& episode) {
     bool fits = true;
     for (const auto& [key, value] : values.items()) fits = fits && episode.contains(key) && episode[key] == value;
-    if (fits) return episode;
-  }
-  FAIL("no such golden episode: " << values.dump());
-  return {};
+    return fits;
+  });
 }
 
 EpisodeFileReport replay_text(const std::string& text) {
@@ -260,38 +252,14 @@ TEST_CASE("a file that is missing, empty or a folder is refused") {
 }
 
 TEST_CASE("an episode that is cut, flipped or nested is refused or replayed, never more") {
-  // One line on what is wrong; "" if nothing is.
-  const auto error_in_memory = [](const std::string& text) -> std::string {
-    std::istringstream stream(text);
-    try {
-      replay_episodes(stream, "it");
-      return "";
-    } catch (const UserError& error) {
-      return error.what();
-    }
-  };
   std::mt19937_64 random(1);
   for (const char* task : {"tmaze", "key_to_door", "visual_match"}) {
     CAPTURE(task);
     const std::string whole = find_episode({{"env", task}}).dump();
-    REQUIRE(error_in_memory(whole) == "");
-    const std::size_t steps = whole.size() < 20'000 ? 1 : whole.size() / 5'000;
-    for (std::size_t length = 1; length < whole.size(); length += steps)
-      REQUIRE(error_in_memory(whole.substr(0, length)).starts_with("it, line 1: not JSON"));
-    int refused = 0;
-    for (int i = 0; i < 10'000; ++i) {
-      std::string flipped = whole;
-      const std::size_t bit = random() % (whole.size() * 8);
-      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
-      const std::string message = error_in_memory(flipped);
-      refused += message.empty() ? 0 : 1;
-      REQUIRE(message.size() <= kMaxErrorBytes);
-      for (const char byte : message) REQUIRE(static_cast<unsigned char>(byte) >= 0x20);
-    }
-    CHECK(refused > 1000);
+    testing::check_damaged(whole, random, 10'000, whole.size() < 20'000 ? 1 : whole.size() / 5'000);
   }
   const std::string deep(1'000'000, '[');
-  CHECK(error_in_memory("{\"env\":\"tmaze\",\"length\":" + deep + std::string(deep.size(), ']') + "}") ==
+  CHECK(testing::error_of("{\"env\":\"tmaze\",\"length\":" + deep + std::string(deep.size(), ']') + "}") ==
         "it, line 1: it is nested too deeply");
-  CHECK(error_in_memory(deep) == "it, line 1: it is nested too deeply");
+  CHECK(testing::error_of(deep) == "it, line 1: it is nested too deeply");
 }

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "envs/recorded/episode_file.h"
+#include "tests/flipped_bit.h"
 
 namespace engram::testing {
 
@@ -35,6 +36,17 @@ Json first_episode(const std::string& path, const Wanted& wanted) {
     if (wanted(episode)) return episode;
   FAIL("no such episode in " << path);
   return {};
+}
+
+// The text with the character at `place` replaced; an episode with that of one of its fields.
+inline std::string with_symbol(const Json& text, std::size_t place, char symbol) {
+  std::string changed = text;
+  changed.at(place) = symbol;
+  return changed;
+}
+inline Json with_symbol(Json episode, const std::string& field, std::size_t place, char symbol) {
+  episode[field] = with_symbol(episode[field], place, symbol);
+  return episode;
 }
 
 inline EpisodeFileReport replay_text(const std::string& text) {
@@ -79,22 +91,30 @@ inline void check_fields(const Json& episode, const std::set<std::string>& unrea
   }
 }
 
-// The line of a sound episode, cut anywhere or with a bit flipped, is refused in one short line or replayed.
-inline void check_damaged(const std::string& whole, std::mt19937_64& random) {
+// The line of a sound episode, cut anywhere or with a bit flipped, is refused in one short line or replayed. Of a long
+// one cuts are `cut_every` bytes apart.
+inline void check_damaged(const std::string& whole, std::mt19937_64& random, int flips = 5'000,
+                          std::size_t cut_every = 1) {
   REQUIRE(error_of(whole) == "");
-  for (std::size_t length = 1; length < whole.size(); ++length)
+  for (std::size_t length = 1; length < whole.size(); length += cut_every)
     REQUIRE(error_of(whole.substr(0, length)).starts_with("it, line 1: not JSON"));
   int refused = 0;
-  for (int i = 0; i < 5'000; ++i) {
-    std::string flipped = whole;
-    const std::size_t bit = random() % (whole.size() * 8);
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
-    const std::string message = error_of(flipped);
+  for (int i = 0; i < flips; ++i) {
+    const std::string message = error_of(flipped_bit(whole, random));
     refused += message.empty() ? 0 : 1;
     REQUIRE(message.size() <= kMaxErrorBytes);
     for (const char byte : message) REQUIRE(static_cast<unsigned char>(byte) >= 0x20);
   }
-  CHECK(refused > 500);
+  CHECK(refused > flips / 10);
+}
+// Of episode_of(task) for each of the tasks.
+template <class EpisodeOf>
+void check_damaged_of(const std::vector<std::string>& tasks, const EpisodeOf& episode_of) {
+  std::mt19937_64 random(1);
+  for (const std::string& task : tasks) {
+    CAPTURE(task);
+    check_damaged(episode_of(task).dump(), random);
+  }
 }
 
 }  // namespace engram::testing
