@@ -21,14 +21,8 @@ struct Registry {
   }
 
   void add(TaskEntry entry) {
-    tasks.check_new(entry.name);
-    for (const TaskPreset& preset : entry.presets)
-      for (const TaskPreset& known : presets)
-        if (known.name == preset.name)
-          throw UserError("task '" + entry.name + "' has a preset '" + preset.name + "'; task '" + known.task +
-                          "' has it already");
-    presets.insert(presets.end(), entry.presets.begin(), entry.presets.end());
-    tasks.add(std::move(entry));
+    const std::vector<TaskPreset> own = entry.presets;
+    tasks.add(std::move(entry), presets, own, &TaskPreset::task);
   }
 };
 
@@ -51,14 +45,7 @@ std::vector<std::string> task_and_preset_names() {
   return names;
 }
 
-const TaskPreset& task_preset(const std::string& name) {
-  std::vector<std::string> names;
-  for (const TaskPreset& preset : task_presets()) {
-    if (preset.name == name) return preset;
-    names.push_back(preset.name);
-  }
-  throw UserError(unknown_name("preset", name, names, "engram list"));
-}
+const TaskPreset& task_preset(const std::string& name) { return find_named(task_presets(), "preset", name); }
 
 TaskConfig::TaskConfig(const std::string& name)
     : NamedConfig(name, name == kExternalTask ? external_task_defaults() : registry().tasks.defaults(name)) {}

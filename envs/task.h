@@ -6,9 +6,9 @@
 //   kMemoryDemand, kSource               what it asks of memory, in a few words; where it was published
 //   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is none;
 //                                        where the figure comes from, or why there is none
-//   Options                              host-side options, with list_options(OptionList&), check() and, as Task, the
-//                                        task itself; full_state: the observation also shows, at every step, what an
-//                                        agent without memory needs to solve the task
+//   Options                              host-side options, with list_options(OptionList&) and, best by TaskOptions,
+//                                        as Task the task itself and full_state; optional: check(), which throws
+//                                        UserError for what the bounds of single options do not refuse
 //   Params, State                        plain data; static maps live in Params, State stays small
 //   Element                              std::uint8_t (an image, channels x height x width) or float (a vector)
 //   make_params(options, seed, purpose)  host; draws what is fixed for a whole run (seed = the run's seed)
@@ -118,6 +118,12 @@ struct VectorPart {
   int size = 1;                          // elements
   std::vector<std::string> values = {};  // of a one-hot code, `size` of them; empty: numbers
 };
+// `parts`, and behind them what full_state shows.
+inline std::vector<VectorPart> with_full_state(bool full_state, std::vector<VectorPart> parts,
+                                               std::vector<VectorPart> more) {
+  if (full_state) parts.insert(parts.end(), more.begin(), more.end());
+  return parts;
+}
 inline VectorPart one_hot_part(std::string name, std::vector<std::string> values) {
   return {std::move(name), static_cast<int>(values.size()), std::move(values)};
 }
@@ -154,6 +160,15 @@ struct TaskPreset {
 // The section that a task's options stand under.
 inline constexpr const char* kTaskSection = "task";
 
+// What a task's options have in common: struct Options : TaskOptions<Task>.
+template <class OwnTask>
+struct TaskOptions {
+  using Task = OwnTask;
+
+  // The observation also shows, at every step, what an agent without memory needs to solve the task.
+  bool full_state = false;
+};
+
 // The option full_state, which every task lists: a control in comparisons of memories.
 inline void list_full_state(OptionList& list, bool& full_state) {
   list.add("full_state", full_state, "the observation also shows, at every step, what an agent without memory needs");
@@ -173,7 +188,6 @@ concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
   { Task::kChanceSuccess } -> std::convertible_to<std::optional<double>>;
   { Task::kChanceSource } -> std::convertible_to<std::string>;
   { Task::kNumActions } -> std::convertible_to<int>;
-  {options.check()};
   { Task::make_params(options, std::uint64_t{}, Purpose{}) } -> std::same_as<typename Task::Params>;
   requires requires {
     { Task::observation_shape(params) } -> std::same_as<std::vector<std::int64_t>>;

@@ -16,6 +16,13 @@
 
 namespace engram {
 
+// Throws UserError if a value is out of the bounds that its option has, or for what Options::check() refuses.
+template <class Options>
+void check_options(const Options& options) {
+  check_bounds(options, kTaskSection);
+  if constexpr (requires { options.check(); }) options.check();
+}
+
 template <GridTask Task>
 class TaskOptionsOf final : public AnyTaskOptions, public Task::Options {
   using Options = typename Task::Options;
@@ -23,7 +30,7 @@ class TaskOptionsOf final : public AnyTaskOptions, public Task::Options {
  public:
   std::unique_ptr<AnyTaskOptions> copy() const override { return std::make_unique<TaskOptionsOf>(*this); }
   void list(OptionList& list) override { Options::list_options(list); }
-  void check_all() const override { Options::check(); }
+  void check_all() const override { check_options<Options>(*this); }
   TaskInfo info() const override { return task_info<Task>(*this); }
   std::vector<RunFact> run_facts(std::uint64_t seed) const override {
     if constexpr (requires(const Options& options) { Task::run_facts(options, seed); })

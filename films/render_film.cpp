@@ -11,7 +11,7 @@
 
 #include "agents/act/shown_policy.h"
 #include "agents/play/evaluator.h"
-#include "agents/run/played_weights.h"
+#include "agents/run/trained/played_weights.h"
 #include "base/error.h"
 #include "base/words.h"
 #include "envs/recorded/episode_file.h"

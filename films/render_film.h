@@ -7,7 +7,7 @@
 #include <string>
 
 #include "agents/act/policy.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/options.h"
 #include "video/film.h"
 #include "video/frame_painter.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "agents/play/evaluator.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 
 namespace engram {

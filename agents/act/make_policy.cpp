@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 
 namespace engram {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "agents/act/policy.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "base/support.h"
 
 namespace engram {

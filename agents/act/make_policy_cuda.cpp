@@ -6,7 +6,7 @@
 #include "agents/act/action_rule.h"
 #include "agents/act/make_policy.h"
 #include "agents/act/one_kernel_policy.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 
 namespace engram {
 namespace {

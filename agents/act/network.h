@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agents/learn/learner_config.h"
-#include "agents/run/options.h"
+#include "agents/run/config/options.h"
 #include "base/support.h"
 #include "envs/vec/vec_env.h"
 #include "memory/core/registry.h"

@@ -3,7 +3,7 @@
 #include "agents/act/make_policy.h"
 #include "agents/act/policy.h"
 #include "agents/learn/algorithm.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 
 namespace engram {

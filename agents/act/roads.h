@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agents/act/network.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "base/support.h"
 
 namespace engram {

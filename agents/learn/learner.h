@@ -19,7 +19,7 @@
 #include "agents/learn/optimizer/adam.h"
 #include "agents/learn/recorded_step.h"
 #include "agents/play/episode.h"
-#include "agents/run/options.h"
+#include "agents/run/config/options.h"
 #include "ranks/device_sum.h"
 #include "ranks/ranks.h"
 #include "storage/state_archive.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agents/act/network.h"
-#include "agents/run/options.h"
+#include "agents/run/config/options.h"
 #include "storage/state_archive.h"
 
 namespace engram {

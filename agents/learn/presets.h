@@ -1,5 +1,5 @@
 // LearnerPreset: settings of a learner that were published, by name. Without LibTorch. A learner brings its own
-// (presets() of its options, registry.h); what a preset is to a config is said in agents/run/config.h.
+// (presets() of its options, registry.h); what a preset is to a config is said in agents/run/config/config.h.
 #pragma once
 
 #include <string>

@@ -5,8 +5,6 @@
 #include "agents/learn/dqn/dqn.h"
 #include "agents/learn/ppo/ppo.h"
 #include "agents/learn/sac/sac.h"
-#include "base/error.h"
-#include "base/suggest.h"
 #include "base/type_list.h"
 
 namespace engram {
@@ -24,15 +22,8 @@ struct Registry {
   }
 
   void add(LearnerEntry entry) {
-    learners.check_new(entry.name);
     const std::vector<LearnerPreset> own = entry.defaults()->presets();
-    for (const LearnerPreset& preset : own)
-      for (const LearnerPreset& known : presets)
-        if (known.name == preset.name)
-          throw UserError("learner '" + entry.name + "' has a preset '" + preset.name + "'; learner '" + known.learner +
-                          "' has it already");
-    presets.insert(presets.end(), own.begin(), own.end());
-    learners.add(std::move(entry));
+    learners.add(std::move(entry), presets, own, &LearnerPreset::learner);
   }
 };
 
@@ -50,12 +41,7 @@ std::vector<std::string> learner_names() { return registry().learners.names(); }
 const std::vector<LearnerPreset>& learner_presets() { return registry().presets; }
 
 const LearnerPreset& learner_preset(const std::string& name) {
-  std::vector<std::string> names;
-  for (const LearnerPreset& preset : learner_presets()) {
-    if (preset.name == name) return preset;
-    names.push_back(preset.name);
-  }
-  throw UserError(unknown_name("learner preset", name, names, "engram list"));
+  return find_named(learner_presets(), "learner preset", name);
 }
 
 LearnerConfig::LearnerConfig(const std::string& name) : NamedConfig(name, registry().learners.defaults(name)) {}

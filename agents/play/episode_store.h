@@ -16,7 +16,7 @@
 
 #include "agents/play/episode.h"
 #include "agents/play/recorded_env.h"
-#include "agents/run/options.h"
+#include "agents/run/config/options.h"
 #include "agents/study/episode_log.h"
 #include "base/rng.h"
 #include "envs/vec/episode_rows.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agents/play/rollout.h"
-#include "agents/run/train_status.h"
+#include "agents/run/training/train_status.h"
 #include "envs/vec/vec_env.h"
 
 namespace engram {

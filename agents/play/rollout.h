@@ -16,7 +16,7 @@
 #include "agents/play/device_work.h"
 #include "agents/play/episode.h"
 #include "agents/play/recorded_env.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "base/rng.h"
 #include "storage/state_archive.h"
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "agents/run/config_json.h"
-#include "agents/run/played_weights.h"
+#include "agents/run/config/config_json.h"
+#include "agents/run/trained/played_weights.h"
 #include "agents/study/diagnosis_meaning.h"
 #include "agents/study/statistics.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agents/play/evaluator.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "agents/study/evaluation_range.h"
 #include "agents/study/statistics.h"
 #include "storage/run_directory.h"

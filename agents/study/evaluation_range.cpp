@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "agents/run/task_change.h"
+#include "agents/run/trained/task_change.h"
 #include "agents/study/measured_json.h"
 #include "base/error.h"
 #include "base/json_text.h"

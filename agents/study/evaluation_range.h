@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "agents/study/metrics_summary.h"
 #include "agents/study/statistics.h"
 

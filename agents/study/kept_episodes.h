@@ -13,7 +13,7 @@
 #include "agents/act/network.h"
 #include "agents/play/episode_store.h"
 #include "agents/play/evaluator.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "envs/vec/vec_env.h"
 #include "storage/run_directory.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/train_status.h"
+#include "agents/run/training/train_status.h"
 
 namespace engram {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agents/learn/algorithm.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "agents/study/diagnosis.h"
 #include "storage/run_directory.h"
 

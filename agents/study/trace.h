@@ -24,7 +24,7 @@
 
 #include "agents/act/shown_policy.h"
 #include "agents/play/evaluator.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "envs/vec/vec_env.h"
 #include "storage/weights.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "agents/learn/learner.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "apps/bench/report.h"
 #include "apps/cli/commands.h"
 #include "base/options.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/device_timing.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/machine/device_timing.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/bench/bench.h"
 #include "base/error.h"
 #include "kernels/common/cuda_support.h"

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/bench/bench.h"
 #include "base/error.h"
 #include "base/formatted.h"
 #include "base/processors.h"
 #include "base/rng.h"
-#include "envs/tasks/board.h"
+#include "envs/tasks/memory_rl/board.h"
 #include "envs/vec/vec_env.h"
 
 namespace engram {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/device_timing.h"
+#include "agents/run/machine/device_timing.h"
 #include "apps/bench/bench.h"
 #include "envs/vec/cuda_vec_env.h"
 #include "envs/vec/vec_env.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agents/play/recorded_env.h"
-#include "agents/run/config.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/bench/bench.h"
 #include "base/error.h"
 #include "base/formatted.h"

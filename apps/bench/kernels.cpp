@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "agents/run/device_timing.h"
+#include "agents/run/machine/device_timing.h"
 #include "apps/bench/bench.h"
 #include "base/formatted.h"
 #include "memory/bench/kernel_row.h"

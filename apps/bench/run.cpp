@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "agents/run/config.h"
-#include "agents/run/trained_agent.h"
-#include "agents/run/trainer.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/trained_agent.h"
+#include "agents/run/training/trainer.h"
 #include "apps/bench/bench.h"
 #include "apps/cli/threads.h"
 #include "base/formatted.h"

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "agents/learn/experience/experience.h"
-#include "agents/run/config.h"
-#include "agents/run/run_share.h"
-#include "agents/run/trained_agent.h"
-#include "agents/run/trainer.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/trained_agent.h"
+#include "agents/run/training/run_share.h"
+#include "agents/run/training/trainer.h"
 #include "apps/bench/bench.h"
 #include "apps/cli/threads.h"
 #include "base/error.h"

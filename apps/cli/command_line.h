@@ -2,13 +2,15 @@
 // one. A command keeps its own options in a struct with list_options(), in a list without a section:
 //
 //   EvaluateOptions options;
-//   OptionList list = own_options(options);
-//   const CommandLine line = parse_command_line(arguments, list, {.positional = {"DIR"}});
+//   const auto line = command_line_of(arguments, options, {.positional = {"DIR"}}, print_evaluate_help);
+//   if (!line) return 0;
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -56,6 +58,21 @@ bool is_flag(const Option& option);
 // argument, a value out of bounds, or an option given twice, or with its short form, with different values.
 CommandLine parse_command_line(const std::vector<std::string>& arguments, OptionList& options,
                                const CommandSyntax& syntax = {});
+
+// The line of a command, which sets its options. Nothing where help was asked for: print_help(own), or
+// print_help(own, line) where it takes both, has printed it, own being the list of the options.
+template <class Options, class PrintHelp>
+std::optional<CommandLine> command_line_of(const std::vector<std::string>& arguments, Options& options,
+                                           const CommandSyntax& syntax, PrintHelp print_help) {
+  OptionList own = own_options(options);
+  CommandLine line = parse_command_line(arguments, own, syntax);
+  if (!line.help) return line;
+  if constexpr (std::invocable<PrintHelp, const OptionList&>)
+    print_help(own);
+  else
+    print_help(own, line);
+  return {};
+}
 
 // The words with which parse_command_line() sets another list of these options to the values that they have here.
 std::vector<std::string> command_line_words(const OptionList& options);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "agents/learn/presets.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "base/error.h"

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "agents/run/device_failure.h"
+#include "agents/run/machine/device_failure.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/standard_streams.h"
 #include "apps/cli/taken_signals.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "agents/run/train_observer.h"
+#include "agents/run/training/train_observer.h"
 #include "apps/cli/terminal.h"
 
 namespace engram {

@@ -1,7 +1,7 @@
 // What signals do to the runs of engram train.
 #pragma once
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 
 namespace engram {
 

@@ -4,7 +4,7 @@
 namespace engram {
 
 // Of LibTorch and of environments, for the whole program; 0: all processors available. Returns the number.
-// agents/run/hardware.h chooses one.
+// agents/run/machine/hardware.h chooses one.
 int use_threads(int threads);
 
 }  // namespace engram

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/hardware.h"
-#include "agents/run/memory_estimate.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/machine/memory_estimate.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/gpu_sharing.h"
@@ -358,17 +358,13 @@ int run_compare(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "report")
     return run_compare_report({arguments.begin() + 1, arguments.end()});
   CompareOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, compare_syntax());
-  if (line.help) {
-    print_compare_help(own);
-    return 0;
-  }
+  const auto line = command_line_of(arguments, options, compare_syntax(), print_compare_help);
+  if (!line) return 0;
   std::optional<TakenSignals> signals;
   if (!options.dry_run) signals.emplace({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD});
   const Shard shard = parse_shard(options.shard);
   const fs::path directory = options.run;
-  const Wanted wanted = find_experiment(options, line.settings);
+  const Wanted wanted = find_experiment(options, line->settings);
   const std::vector<PlannedRun> all = plan_runs(wanted.all, directory);
   const std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
   if (runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 #include "experiments/plan/experiment.h"
 
 namespace engram {

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "agents/run/hardware.h"
+#include "agents/run/machine/hardware.h"
 #include "apps/cli/stop_signals.h"
 #include "apps/cli/taken_signals.h"
 #include "base/error.h"

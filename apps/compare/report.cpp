@@ -75,13 +75,9 @@ void describe_compare_report(const CommandVisitor& visit) {
 
 int run_compare_report(const std::vector<std::string>& arguments) {
   ReportOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, kReportSyntax);
-  if (line.help) {
-    print_compare_report_help(own);
-    return 0;
-  }
-  const std::vector<std::filesystem::path> folders(line.positional.begin(), line.positional.end());
+  const auto line = command_line_of(arguments, options, kReportSyntax, print_compare_report_help);
+  if (!line) return 0;
+  const std::vector<std::filesystem::path> folders(line->positional.begin(), line->positional.end());
   const std::filesystem::path& folder = folders[0];
   const bool several = folders.size() > 1, plain = several || RunDirectory::is_run(folder);
   const bool scores = !plain && (folder.extension() == ".json" || folder.extension() == ".csv");

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/compare/report.h"
 #include "base/error.h"
 #include "base/formatted.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "agents/learn/presets.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/screen_table.h"
@@ -376,6 +376,18 @@ void check_known(const std::string& name) {
   throw UserError(unknown_name("task, preset, backbone or learner", name, names, "engram list"));
 }
 
+void print_list_help(const OptionList& own) {
+  std::cout << help_head({"engram list [NAME] [--json]",
+                          "engram list tasks|presets|backbones|learners|learner_presets [--json]", "engram list roads"},
+                         {"Shows the tasks, their published sizes (presets), the memory backbones, the learners and "
+                          "their published settings (learner_presets); of the one called NAME its options with their "
+                          "defaults, and its source; of one kind all "
+                          "that there are. engram list roads says which sizes engram's own kernels take on a GPU."})
+            << "Options\n";
+  print_options(std::cout, own);
+  std::cout << "\nExamples\n  engram list\n  engram list hqlt\n  engram list tmaze --json\n  engram list roads\n";
+}
+
 CommandSyntax list_syntax() {
   return {.command = "list", .positional = {"NAME"}, .optional = 1, .values = {{"NAME", all_names()}}};
 }
@@ -386,23 +398,10 @@ void describe_list(const CommandVisitor& visit) { describe_options<ListOptions>(
 
 int run_list(const std::vector<std::string>& arguments) {
   ListOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, list_syntax());
-  if (line.help) {
-    std::cout << help_head(
-                     {"engram list [NAME] [--json]",
-                      "engram list tasks|presets|backbones|learners|learner_presets [--json]", "engram list roads"},
-                     {"Shows the tasks, their published sizes (presets), the memory backbones, the learners and "
-                      "their published settings (learner_presets); of the one called NAME its options with their "
-                      "defaults, and its source; of one kind all "
-                      "that there are. engram list roads says which sizes engram's own kernels take on a GPU."})
-              << "Options\n";
-    print_options(std::cout, own);
-    std::cout << "\nExamples\n  engram list\n  engram list hqlt\n  engram list tmaze --json\n  engram list roads\n";
-    return 0;
-  }
-  const std::string name = line.positional.empty() ? "" : line.positional[0];
-  if (!line.positional.empty()) check_known(name);
+  const auto line = command_line_of(arguments, options, list_syntax(), print_list_help);
+  if (!line) return 0;
+  const std::string name = line->positional.empty() ? "" : line->positional[0];
+  if (!line->positional.empty()) check_known(name);
   if (name == kRoads && options.json) throw UserError("engram list roads prints Markdown and has no --json");
   if (name == kRoads)
     std::cout << roads_page();

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/hardware.h"
-#include "agents/run/played_weights.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/trained/played_weights.h"
+#include "agents/run/trained/trained_agent.h"
 #include "agents/study/diagnosis_json.h"
 #include "agents/study/diagnosis_meaning.h"
 #include "agents/study/run_diagnosis.h"
@@ -102,23 +102,19 @@ void describe_diagnose(const CommandVisitor& visit) {
 
 int run_diagnose(const std::vector<std::string>& arguments) {
   DiagnoseOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, diagnose_syntax());
-  if (line.help) {
-    print_diagnose_help(own);
-    return 0;
-  }
+  const auto line = command_line_of(arguments, options, diagnose_syntax(), print_diagnose_help);
+  if (!line) return 0;
   const torch::Device device = use_device(options.device);
-  const RunDirectory run = RunDirectory::open(line.positional[0]);
+  const RunDirectory run = RunDirectory::open(line->positional[0]);
   const Threads threads =
       acting_threads(options.threads, read_config(run.config_file()), evaluation_envs(options.episodes), device);
   use_threads(threads.count);
-  const TrainedAgent agent = load_trained_agent(line.positional[0], options.weights, device, line.settings);
+  const TrainedAgent agent = load_trained_agent(line->positional[0], options.weights, device, line->settings);
   const auto warn = [](const std::string& damage) { std::cerr << "engram: " << damage << std::endl; };
   const RunDiagnosis findings =
       diagnose_run(run, agent, {.episodes = options.episodes, .threads = threads.count}, warn);
   if (options.json)
-    std::cout << json_text(run_diagnosis_json(line.positional[0], findings, agent), 2) << std::endl;
+    std::cout << json_text(run_diagnosis_json(line->positional[0], findings, agent), 2) << std::endl;
   else
     print_text(options, findings, agent, threads);
   return 0;

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/config_json.h"
-#include "agents/run/hardware.h"
-#include "agents/run/played_weights.h"
+#include "agents/run/config/config_json.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/trained/played_weights.h"
 #include "agents/study/evaluation.h"
 #include "agents/study/measured_json.h"
 #include "agents/study/trace.h"
@@ -199,16 +199,12 @@ void describe_evaluate(const CommandVisitor& visit) {
 
 int run_evaluate(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, evaluate_syntax());
-  if (line.help) {
-    print_evaluate_help(own);
-    return 0;
-  }
+  const auto line = command_line_of(arguments, options, evaluate_syntax(), print_evaluate_help);
+  if (!line) return 0;
   if (options.range.empty() && options.keep) throw UserError("--keep is for --range, whose results it keeps");
   if (!options.range.empty()) {
-    if (!line.settings.empty())
-      throw UserError("--range and --" + line.settings[0].first + " cannot be given together");
+    if (!line->settings.empty())
+      throw UserError("--range and --" + line->settings[0].first + " cannot be given together");
     if (!options.trace.empty()) throw UserError("--range and --trace cannot be given together");
     if (options.keep && options.weights == WhichWeights::kLast)
       throw UserError("--keep is of the best weights; it cannot be given with --weights last");
@@ -218,14 +214,14 @@ int run_evaluate(const std::vector<std::string>& arguments) {
     check_writable(options.trace);
     check_not_there("trace", options.trace, options.force);
   }
-  const Config trained = read_config(RunDirectory::open(line.positional[0]).config_file());
+  const Config trained = read_config(RunDirectory::open(line->positional[0]).config_file());
   const Threads threads = acting_threads(options.threads, trained, evaluation_envs(options.episodes), device);
   use_threads(threads.count);
   const Stage stage{device, threads};
   if (options.range.empty())
-    evaluate_once(line.positional[0], options, line.settings, stage);
+    evaluate_once(line->positional[0], options, line->settings, stage);
   else
-    evaluate_at_range(line.positional[0], options, stage);
+    evaluate_at_range(line->positional[0], options, stage);
   return 0;
 }
 

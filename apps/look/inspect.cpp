@@ -8,7 +8,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "agents/run/config_json.h"
+#include "agents/run/config/config_json.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/screen_table.h"
@@ -214,13 +214,9 @@ void describe_inspect(const CommandVisitor& visit) {
 
 int run_inspect(const std::vector<std::string>& arguments) {
   InspectOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, kInspectSyntax);
-  if (line.help) {
-    print_inspect_help(own);
-    return 0;
-  }
-  const std::filesystem::path path = line.positional[0];
+  const auto line = command_line_of(arguments, options, kInspectSyntax, print_inspect_help);
+  if (!line) return 0;
+  const std::filesystem::path path = line->positional[0];
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
   const bool is_comparison = is_folder && std::filesystem::exists(experiment_file(path), error);

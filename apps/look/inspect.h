@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "storage/run_directory.h"
 #include "storage/safetensors_summary.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "agents/act/roads.h"
-#include "agents/run/config_json.h"
-#include "agents/run/memory_estimate.h"
+#include "agents/run/config/config_json.h"
+#include "agents/run/machine/memory_estimate.h"
 #include "agents/study/metrics_summary.h"
 #include "apps/cli/screen_table.h"
 #include "apps/cli/status_display.h"

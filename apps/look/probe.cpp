@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/hardware.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/threads.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "agents/play/evaluator.h"
-#include "agents/run/config.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/taken_signals.h"
@@ -351,20 +351,16 @@ void describe_play(const CommandVisitor& visit) { describe_options<PlayOptions>(
 
 int run_play(const std::vector<std::string>& arguments) {
   PlayOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, play_syntax());
-  if (line.help) {
-    print_play_help(own, line);
-    return 0;
-  }
-  Session session(chosen_task(line), options.seed, options.episode);
+  const auto line = command_line_of(arguments, options, play_syntax(), print_play_help);
+  if (!line) return 0;
+  Session session(chosen_task(*line), options.seed, options.episode);
   ActionKeys keys(session.info().action_names);
   const bool on_terminal = ::isatty(STDIN_FILENO) != 0;
   if (on_terminal && !terminal_width(STDOUT_FILENO))
     throw UserError(
         "the standard output is no terminal that pictures can be shown on; give the keys through a pipe, "
         "as in: echo kkl | engram play " +
-        line.positional[0]);
+        line->positional[0]);
   Recording recording(options);
 
   const int stopped_by =

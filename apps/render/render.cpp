@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/played_weights.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/played_weights.h"
+#include "agents/run/trained/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/threads.h"
@@ -42,8 +42,8 @@ struct RenderOptions {
   }
 };
 
-void print_render_help(const OptionList& own, const Settings& settings) {
-  Config config = Config::from_settings(settings);
+void print_render_help(const OptionList& own, const CommandLine& line) {
+  Config config = Config::from_settings(line.settings);
   std::cout << help_head({"engram render DIR --output FILE [--episodes N] [--policy greedy|sample|random] ...",
                           "engram render --policy random --task.name NAME [--task.key value ...] --output FILE ...",
                           "engram render RECORDING --output FILE [--episodes N] [--first_episode N] ..."},
@@ -141,13 +141,9 @@ void describe_render(const CommandVisitor& visit) { describe_options<RenderOptio
 
 int run_render(const std::vector<std::string>& arguments) {
   RenderOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, render_syntax());
-  if (line.help) {
-    print_render_help(own, line.settings);
-    return 0;
-  }
-  const std::optional<std::string> directory = run_directory(line, options);
+  const auto line = command_line_of(arguments, options, render_syntax(), print_render_help);
+  if (!line) return 0;
+  const std::optional<std::string> directory = run_directory(*line, options);
   if (options.film.output.empty())
     throw UserError("--output FILE is missing: the video to write, such as episodes.mp4");
   check_video_file(options.film.output);
@@ -155,7 +151,7 @@ int run_render(const std::vector<std::string>& arguments) {
   if (options.show_memory && options.policy == FilmedPolicy::kRandom)
     throw UserError("--show-memory needs an agent: random actions read no memory");
   use_threads(1);  // a single environment
-  print_film(film_what_is_asked(directory, line.settings, options), options.film);
+  print_film(film_what_is_asked(directory, line->settings, options), options.film);
   return 0;
 }
 

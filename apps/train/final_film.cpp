@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "films/render_film.h"
 #include "video/gif_writer.h"
 

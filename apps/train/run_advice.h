@@ -8,8 +8,8 @@
 #include <ostream>
 #include <string>
 
-#include "agents/run/config.h"
-#include "agents/run/train_observer.h"
+#include "agents/run/config/config.h"
+#include "agents/run/training/train_observer.h"
 
 namespace engram {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/device_failure.h"
+#include "agents/run/machine/device_failure.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/stop_signals.h"

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "agents/act/roads.h"
-#include "agents/run/hardware.h"
-#include "agents/run/training.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/training/training.h"
 #include "apps/cli/status_display.h"
 #include "apps/cli/stop_signals.h"
 #include "apps/cli/taken_signals.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 #include "apps/cli/terminal.h"
 #include "apps/train/train_start.h"
 #include "ranks/ranks.h"

@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "agents/run/device_failure.h"
+#include "agents/run/machine/device_failure.h"
 #include "apps/cli/stop_signals.h"
 #include "apps/train/train_run.h"
 #include "base/error.h"

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 #include "base/words.h"
 #include "experiments/plan/experiment.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "agents/run/training.h"
+#include "agents/run/training/training.h"
 #include "base/options.h"
 #include "ranks/ranks.h"
 #include "storage/settings.h"

@@ -9,9 +9,9 @@
 #include "envs/recorded/base64.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
-#include "envs/tasks/key_to_door.h"
-#include "envs/tasks/tmaze.h"
-#include "envs/tasks/visual_match.h"
+#include "envs/tasks/memory_rl/key_to_door.h"
+#include "envs/tasks/memory_rl/tmaze.h"
+#include "envs/tasks/memory_rl/visual_match.h"
 
 namespace engram::recorded {
 namespace {

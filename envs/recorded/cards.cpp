@@ -7,10 +7,10 @@
 #include "envs/recorded/piles.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
-#include "envs/tasks/autoencode.h"
-#include "envs/tasks/count_recall.h"
-#include "envs/tasks/repeat_first.h"
-#include "envs/tasks/repeat_previous.h"
+#include "envs/tasks/popgym/autoencode.h"
+#include "envs/tasks/popgym/count_recall.h"
+#include "envs/tasks/popgym/repeat_first.h"
+#include "envs/tasks/popgym/repeat_previous.h"
 
 namespace engram::recorded {
 namespace {
@@ -35,34 +35,36 @@ Recording<float> read_card_recording(const Json& episode, int num_actions, const
   return recording;
 }
 
+template <class Game>
+typename Game::Options read_decks(const Json& episode) {
+  typename Game::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
+  return options;
+}
+
+// widths: as read_card_recording() has them.
+template <class Game>
+std::optional<std::string> replay_suits(const Json& episode, const typename Game::Options& options,
+                                        const std::vector<int>& widths) {
+  const typename Game::Params params = Game::make_params(options, 0, Purpose::kTest);
+  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
+  return play<Game>(params, Game::start(suits), read_card_recording(episode, Game::kNumActions, widths));
+}
+
 }  // namespace
 
 std::optional<std::string> replay_repeat_first(const Json& episode) {
-  RepeatFirst::Options options;
-  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
-  const RepeatFirst::Params params = RepeatFirst::make_params(options, 0, Purpose::kTest);
-  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
-  return play<RepeatFirst>(params, RepeatFirst::start(suits),
-                           read_card_recording(episode, RepeatFirst::kNumActions, {cards::kSuits}));
+  return replay_suits<RepeatFirst>(episode, read_decks<RepeatFirst>(episode), {cards::kSuits});
 }
 
 std::optional<std::string> replay_repeat_previous(const Json& episode) {
-  RepeatPrevious::Options options;
-  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
+  auto options = read_decks<RepeatPrevious>(episode);
   options.k = get_int(episode, "k", 1, options.num_decks * cards::kDeckCards - 1);
-  const RepeatPrevious::Params params = RepeatPrevious::make_params(options, 0, Purpose::kTest);
-  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
-  return play<RepeatPrevious>(params, RepeatPrevious::start(suits),
-                              read_card_recording(episode, RepeatPrevious::kNumActions, {cards::kSuits}));
+  return replay_suits<RepeatPrevious>(episode, options, {cards::kSuits});
 }
 
 std::optional<std::string> replay_autoencode(const Json& episode) {
-  Autoencode::Options options;
-  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
-  const Autoencode::Params params = Autoencode::make_params(options, 0, Purpose::kTest);
-  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
-  return play<Autoencode>(params, Autoencode::start(suits),
-                          read_card_recording(episode, Autoencode::kNumActions, {Autoencode::kModes, cards::kSuits}));
+  return replay_suits<Autoencode>(episode, read_decks<Autoencode>(episode), {Autoencode::kModes, cards::kSuits});
 }
 
 std::optional<std::string> replay_count_recall(const Json& episode) {

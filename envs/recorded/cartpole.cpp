@@ -1,5 +1,5 @@
 // Recorded episodes of POPGym's cart-poles.
-#include "envs/tasks/cartpole.h"
+#include "envs/tasks/popgym/cartpole.h"
 
 #include <cmath>
 #include <cstddef>

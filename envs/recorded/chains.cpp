@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
-#include "envs/tasks/memory_chain.h"
-#include "envs/tasks/umbrella_chain.h"
+#include "envs/tasks/bsuite/memory_chain.h"
+#include "envs/tasks/bsuite/umbrella_chain.h"
 
 namespace engram::recorded {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
-#include "envs/tasks/dark_key_to_door.h"
+#include "envs/tasks/dark_rooms/dark_key_to_door.h"
 
 namespace engram::recorded {
 namespace {

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
-#include "envs/tasks/door_key.h"
-#include "envs/tasks/minigrid_memory.h"
-#include "envs/tasks/red_blue_doors.h"
+#include "envs/tasks/minigrid/door_key.h"
+#include "envs/tasks/minigrid/minigrid_memory.h"
+#include "envs/tasks/minigrid/red_blue_doors.h"
 
 namespace engram::recorded {
 namespace {

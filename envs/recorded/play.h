@@ -12,7 +12,7 @@
 
 #include "envs/recorded/fields.h"
 #include "envs/task.h"
-#include "envs/tasks/board.h"
+#include "envs/tasks/memory_rl/board.h"
 
 namespace engram::recorded {
 

@@ -10,11 +10,11 @@
 #include "envs/recorded/piles.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
-#include "envs/tasks/battleship.h"
-#include "envs/tasks/concentration.h"
-#include "envs/tasks/higher_lower.h"
-#include "envs/tasks/minesweeper.h"
-#include "envs/tasks/multiarmed_bandit.h"
+#include "envs/tasks/popgym/battleship.h"
+#include "envs/tasks/popgym/concentration.h"
+#include "envs/tasks/popgym/higher_lower.h"
+#include "envs/tasks/popgym/minesweeper.h"
+#include "envs/tasks/popgym/multiarmed_bandit.h"
 
 namespace engram::recorded {
 namespace {

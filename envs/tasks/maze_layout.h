@@ -10,7 +10,7 @@
 
 #include "base/host_device.h"
 #include "base/rng.h"
-#include "envs/tasks/minigrid_view.h"
+#include "envs/tasks/minigrid/minigrid_view.h"
 
 namespace engram::maze {
 

@@ -23,7 +23,6 @@ void MemoryMaze::Options::list_options(OptionList& list) {
 }
 
 void MemoryMaze::Options::check() const {
-  check_bounds(*this, kTaskSection);
   const auto refuse = [](const std::string& option, int value, const std::string& right) {
     throw UserError("task." + option + " = '" + std::to_string(value) + "' is not allowed; it takes " + right);
   };

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "envs/tasks/maze_layout.h"
-#include "envs/tasks/minigrid_view.h"
+#include "envs/tasks/minigrid/minigrid_view.h"
 
 namespace engram {
 
@@ -34,15 +34,12 @@ struct MemoryMaze {
   static constexpr int kMaxObjects = 6, kEnough = 5;
   static constexpr int kImage = minigrid::kView + 2;  // side of the observation
 
-  struct Options {
-    using Task = MemoryMaze;
-
+  struct Options : TaskOptions<MemoryMaze> {
     int size = 9;
     int objects = 3;
     int max_steps = 1000;
     int max_rooms = 6;
     int max_room_size = 5;
-    bool full_state = false;
 
     void list_options(OptionList& list);
     void check() const;

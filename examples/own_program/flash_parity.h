@@ -23,17 +23,13 @@ struct FlashParity {
   static constexpr std::optional<double> kChanceSuccess = 0.5;
   static constexpr const char* kChanceSource = "one of two answers, both equally often right";
 
-  struct Options {
-    using Task = FlashParity;
-
+  struct Options : TaskOptions<FlashParity> {
     int length = 10;
-    bool full_state = false;
 
     void list_options(OptionList& list) {
       list.add("length", length, {1, 1'000'000}, "steps of an episode");
       list_full_state(list, full_state);
     }
-    void check() const { check_bounds(*this, kTaskSection); }
   };
 
   struct Params {

@@ -8,8 +8,6 @@ that were drawn before.
 
 import argparse
 import json
-import pathlib
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import engram
+from engram.program import environment, program
 from engram.registration import environment_id
 
 # Of each task the environment of another package that it is the same as; None where none is installed by pip.
@@ -46,15 +45,10 @@ def steps_per_second(envs: gymnasium.vector.VectorEnv, seconds: float) -> float:
     return envs.num_envs / fastest
 
 
-def program() -> str | None:
-    """The engram program: the package's own, or one on the path."""
-    own = pathlib.Path(engram.__file__).parent / "bin" / "engram"
-    return str(own) if own.exists() else shutil.which("engram")
-
-
 def cpp_steps_per_second(command: str, task: str, num_envs: int, seconds: float) -> float:
     arguments = [command, "bench", "env", "--task", task, "--num_envs", str(num_envs), "--threads", "1", "--json"]
-    printed = subprocess.run([*arguments, "--seconds", str(seconds)], check=True, capture_output=True, text=True).stdout
+    arguments += ["--seconds", str(seconds)]
+    printed = subprocess.run(arguments, env=environment(), check=True, capture_output=True, text=True).stdout
     return json.loads(printed.splitlines()[0])["steps_per_second_one_core"]
 
 
@@ -76,16 +70,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num-envs", type=int, default=4096)
     parser.add_argument("--seconds", type=float, default=3, help="for each figure")
-    parser.add_argument("--engram", default=program(), help="the program, which times the loop in C++")
+    parser.add_argument("--engram", help="the program, which times the loop in C++; by default the package's; '': none")
     arguments = parser.parse_args()
+    command = str(program()) if arguments.engram is None else arguments.engram
     size, seconds = arguments.num_envs, arguments.seconds
 
     print("| task | environments | | steps a second | of the loop in C++ |")
     print("|---|--:|---|--:|--:|")
     for task in OTHERS:
         rows = []
-        if arguments.engram:
-            rows.append((size, "engram, the loop in C++", cpp_steps_per_second(arguments.engram, task, size, seconds)))
+        if command:
+            rows.append((size, "engram, the loop in C++", cpp_steps_per_second(command, task, size, seconds)))
         rows.append((size, "engram.make_vec", steps_per_second(engram.make_vec(task, size, threads=1), seconds)))
         single = environment_id(task)
         for package, make in [
@@ -96,7 +91,7 @@ def main() -> None:
             envs = SyncVectorEnv([make] * few, autoreset_mode=AutoresetMode.SAME_STEP)
             rows.append((few, f"{package}, Gymnasium's SyncVectorEnv", steps_per_second(envs, seconds)))
             envs.close()
-        reference = rows[0][2] if arguments.engram else np.nan
+        reference = rows[0][2] if command else np.nan
         for num_envs, what, rate in rows:
             print(f"| {task} | {num_envs} | {what} | {rate:,.0f} | {rate / reference:.2%} |", flush=True)
 

@@ -39,7 +39,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "agents/study/evaluation_range.h"
 
 namespace engram {

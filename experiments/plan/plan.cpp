@@ -204,34 +204,33 @@ Control control_of(const Config& config) {
   return recurrent ? Control::kNone : Control::kMemoryless;
 }
 
-const char* control_name(Control control) {
+namespace {
+
+struct ControlWords {
+  const char *name, *meaning;
+};
+
+ControlWords words_of(Control control) {
   switch (control) {
     case Control::kNone:
-      return "none";
+      return {"none", ""};
     case Control::kMemoryless:
-      return "memoryless";
+      return {"memoryless", "what can be had without memory"};
     case Control::kFullState:
-      return "full_state";
+      return {"full_state",
+              "what an agent reaches that sees all that the task asks to remember, and itself remembers nothing, not "
+              "even where it has searched"};
     case Control::kFullStateRecurrent:
-      return "full_state_recurrent";
+      return {"full_state_recurrent",
+              "what the reference's memory could give if it had to carry nothing over the delay"};
   }
-  return "";
+  return {"", ""};
 }
 
-const char* control_meaning(Control control) {
-  switch (control) {
-    case Control::kNone:
-      return "";
-    case Control::kMemoryless:
-      return "what can be had without memory";
-    case Control::kFullState:
-      return "what an agent reaches that sees all that the task asks to remember, and itself remembers nothing, not "
-             "even where it has searched";
-    case Control::kFullStateRecurrent:
-      return "what the reference's memory could give if it had to carry nothing over the delay";
-  }
-  return "";
-}
+}  // namespace
+
+const char* control_name(Control control) { return words_of(control).name; }
+const char* control_meaning(Control control) { return words_of(control).meaning; }
 
 void write_plan(const fs::path& directory, const Experiment& experiment, std::vector<PlannedRun> runs) {
   write_if_new(experiment_file(directory), experiment.to_ini());  // first: it says what the folder is

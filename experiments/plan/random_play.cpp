@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "envs/vec/vec_env.h"
 
 namespace engram {

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <utility>
 
-#include "agents/run/hardware.h"
+#include "agents/run/machine/hardware.h"
 #include "base/error.h"
 #include "base/formatted.h"
 #include "base/json_text.h"

@@ -287,16 +287,12 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
 }  // namespace
 
 void ExpansionSpanOptions::list_options(OptionList& list) {
-  list_width(list, width);
-  list_layers(list, layers);
-  list_heads(list, heads);
-  list_mlp_width(list, mlp_width, kSwiGluWidth);
+  list_sizes(list, *this, kSwiGluWidth);
   list.add("chunk", chunk, {1, 1 << 20}, "steps of a chunk, which attention sees up to the current one");
   list.add("block", block, {1, 1 << 12}, "steps of a block, the unit of what is retrieved");
   list.add("retrieved", retrieved, {0, 1 << 16}, "blocks before the chunk that attention sees as well, at most");
   list_positions(list, positions);
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
+  list_training(list);
 }
 
 void ExpansionSpanOptions::check() const {
@@ -315,7 +311,6 @@ LayerSpec ExpansionSpanOptions::layer(std::int64_t longest) const {
 }
 
 std::shared_ptr<SequenceModel> ExpansionSpanOptions::make(std::int64_t longest) const {
-  check();
   return make_block_stack(*this, longest);
 }
 

@@ -11,26 +11,20 @@ namespace engram {
 // Span-expanded attention (SE-Attn; Nunez et al. 2024, arXiv:2412.13328, section 3.3) in the block of DeltaNet and
 // HQLT: attention over the current chunk and over whole blocks of earlier steps, retrieved by how well a summary of
 // each answers the chunk's queries so far. docs/backbones/expansion_span.md has the equations.
-struct ExpansionSpanOptions {
+struct ExpansionSpanOptions : BlockOptions {
   static constexpr const char* kName = "expansion_span";
   static constexpr const char* kSummary = "a chunk and retrieved blocks";
   static constexpr const char* kSource =
       "Nunez et al., Expansion span: combining fading memory and retrieval in hybrid state space models, 2024, "
       "section 3.3";
-  int width = 100;
   int layers = 2;
   int heads = 2;
-  int mlp_width = 0;  // 0: swiglu_width(width)
   int chunk = 64;     // steps, divisible by `block`
   int block = 32;     // steps
   int retrieved = 8;  // blocks; 0: none (the paper's section 3.2)
   PositionCode positions = PositionCode::kRope;
-  double dropout = 0.1;
-  double weight_std = kWeightStd;
-  OutputWeights output_weights = OutputWeights::kNormal;
   std::int64_t max_steps = 1;  // no option: set by layer()
 
-  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   // Of a whole episode.
   std::int64_t blocks() const { return (max_steps + block - 1) / block; }
   void list_options(OptionList& list);

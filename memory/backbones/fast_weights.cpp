@@ -171,7 +171,6 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
 LayerSpec FastWeightsOptions::layer(std::int64_t) const { return layer_spec<FastWeightsMixer>(*this); }
 
 std::shared_ptr<SequenceModel> FastWeightsOptions::make(std::int64_t max_steps) const {
-  check();
   return make_block_stack(*this, max_steps);
 }
 

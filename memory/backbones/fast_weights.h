@@ -49,17 +49,15 @@ enum class AttentionNorm { kNone, kSum, kAtLeastOne };
 enum class OutputGate { kNone, kSilu, kSigmoid };
 
 // With the defaults it is deltanet.
-struct FastWeightsOptions {
+struct FastWeightsOptions : BlockOptions {
   static constexpr const char* kName = "fast_weights";
   static constexpr const char* kSummary = "fast weights, any rule and decay";
   static constexpr const char* kSource =
       "a family; its rules: Schlag et al., Linear Transformers are secretly fast weight programmers, 2021; its decays: "
       "Sun et al., Retentive network, 2023; Yang et al., Gated delta networks, 2025, and Gated linear attention "
       "Transformers, 2024";
-  int width = 100;
   int layers = 3;
   int heads = 2;
-  int mlp_width = 0;  // 0: swiglu_width(width)
   FastRule rule = FastRule::kDelta;
   Decay decay = Decay::kNone;
   FirstDecay first_decay = FirstDecay::kMamba2;  // of Decay::kScalar
@@ -76,14 +74,10 @@ struct FastWeightsOptions {
   bool value_silu = true;
   bool skip = false;  // what is read is S^T q + D v, D one number a head, 1 at first (Mamba-2); with no attention norm
   OutputGate output_gate = OutputGate::kNone;
-  double dropout = 0.1;
-  double weight_std = kWeightStd;
-  OutputWeights output_weights = OutputWeights::kNormal;
 
   static constexpr int kConvolutionWidth = 4;
   static constexpr int kVectorDecayRank = 16;  // of the map to a decay per key channel
 
-  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   // Of a head's key: what the feature map makes of width / heads channels.
   std::int64_t key_width() const;
   // Whether its mixer is deltanet's, for which there are kernels.

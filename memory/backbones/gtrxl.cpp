@@ -16,9 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "memory/core/sequence_model.h"
+#include "memory/backbones/attention_layers.h"
 #include "memory/ops/attention_maps.h"
-#include "memory/ops/ops.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/layers.h"
 
@@ -254,7 +253,7 @@ class Gtrxl final : public SequenceModel {
     Tensor x_BTD = input_BTD;
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BTD = layer_at(layer).run(x_BTD, [&](GtrxlAttention& attention, const Tensor& normed_BTD) {
-        return attention.forward(normed_BTD, plan, code, ring_code, ring(initial, layer), final_state.tensors);
+        return attention.forward(normed_BTD, plan, code, ring_code, ring_of_layer(initial, layer), final_state.tensors);
       });
     return {x_BTD, std::move(final_state)};
   }
@@ -287,7 +286,7 @@ class Gtrxl final : public SequenceModel {
     Tensor x_BD = input_BD;
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BD = layer_at(layer).run(x_BD, [&](GtrxlAttention& attention, const Tensor& normed_BD) {
-        return attention.step(normed_BD, plan, ring(state, layer),
+        return attention.step(normed_BD, plan, ring_of_layer(state, layer),
                               view == nullptr ? nullptr : &view->layers[static_cast<std::size_t>(layer)]);
       });
     state.tensors[0].add_(1);
@@ -302,21 +301,9 @@ class Gtrxl final : public SequenceModel {
         4 * width * width + width * code + options_.window * (2 * width + options_.heads * code);
     return options_.layers * (attention + 2 * 6 * width * width) + multiply_adds_of(mlp_parameters());
   }
-  std::vector<Tensor> mlp_parameters() const override {
-    std::vector<Tensor> all;
-    for (const auto& child : *layers_) {
-      const std::vector<Tensor> own = child->as<GtrxlLayer>()->mlp_parameters();
-      all.insert(all.end(), own.begin(), own.end());
-    }
-    return all;
-  }
+  std::vector<Tensor> mlp_parameters() const override { return mlp_parameters_of<GtrxlLayer>(layers_); }
 
   GtrxlLayer& layer_at(int layer) { return layers_->at<GtrxlLayer>(static_cast<std::size_t>(layer)); }
-
-  static KeyValueRing ring(const MemoryState& state, int layer) {
-    const auto first = static_cast<std::size_t>(1 + 2 * layer);
-    return {state.tensors[first], state.tensors[first + 1]};
-  }
 
   GtrxlOptions options_;
   torch::nn::ModuleList layers_;
@@ -325,10 +312,7 @@ class Gtrxl final : public SequenceModel {
 }  // namespace
 
 void GtrxlOptions::list_options(OptionList& list) {
-  list_width(list, width);
-  list_layers(list, layers);
-  list_heads(list, heads);
-  list_mlp_width(list, mlp_width, "4 times the width");
+  list_sizes(list, *this, "4 times the width");
   list_window(list, window);
   list.add("gate_bias", gate_bias, {-10, 10},
            "how far the gates begin towards letting a layer's input pass as it is (b_g)");

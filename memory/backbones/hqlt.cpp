@@ -57,6 +57,12 @@ std::int64_t HqltMixerBase::gate_width(const HqltSharedOptions& options) {
   return 0;
 }
 
+HqltMixerBase::WindowCall::WindowCall(const HqltSharedOptions& options, const Span& span)
+    : lengths_B(span.lengths_B),
+      forgets(span.forgets),
+      window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype),
+      positions(options, step_positions(span), span.dtype) {}
+
 HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
   const std::vector<Tensor> mapped = apply_in_heads({query_, key_, value_}, x, options_.heads);
   return {query_dropout_->forward(mapped[0]), key_dropout_->forward(mapped[1]),
@@ -114,23 +120,8 @@ class HqltMixer : public HqltMixerBase {
  public:
   using Options = HqltOptions;
 
-  struct Plan {
-    Plan(const Options& options, const Span& span)
-        : lengths_B(span.lengths_B),
-          forgets(span.forgets),
-          window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype),
-          positions(options, step_positions(span), span.dtype) {}
-    Tensor lengths_B;
-    bool forgets;
-    WindowPlan window;
-    WindowPositions positions;
-  };
-  struct StepPlan {
-    StepPlan(const Options& options, const Tensor& position_B, torch::ScalarType dtype)
-        : window(options.window, options.window, position_B, dtype), positions(options, position_B, dtype) {}
-    WindowStepPlan window;
-    WindowPositions positions;
-  };
+  using Plan = WindowCall;
+  using StepPlan = WindowStep;
 
   explicit HqltMixer(const Options& options) : HqltMixerBase(options, options.fast_weight_options()) {}
 
@@ -140,8 +131,7 @@ class HqltMixer : public HqltMixerBase {
     const auto [fast_state, ring] = parted(state);
     const Tensor fast_BTHV = memory_.forward(fast_input(x_BTD, in.query, in.key, in.value), fast_state, plan.lengths_B,
                                              final_state, plan.forgets);
-    const WindowPlan::Output window =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {ring[0], ring[1]});
+    const WindowPlan::Output window = plan.attend(in, ring);
     final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});
     return mix(x_BTD, fast_BTHV, window.output_BTHV);
   }
@@ -152,10 +142,7 @@ class HqltMixer : public HqltMixerBase {
     const FastWeightInput fast = fast_input(x_BD, in.query, in.key, in.value);
     if (view != nullptr && memory_.writes_by_delta_rule()) view->write_strength_BH = fast.write;
     const Tensor fast_BHV = memory_.step(fast, fast_state);
-    const Tensor window_BHV =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {ring[0], ring[1]},
-                           /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
-    return mix(x_BD, fast_BHV, window_BHV, view);
+    return mix(x_BD, fast_BHV, plan.attend(in, ring, view), view);
   }
 
   static Support supports_learning(const Options& options) {
@@ -188,10 +175,7 @@ class HqltMixer : public HqltMixerBase {
 }  // namespace
 
 void HqltSharedOptions::list_options(OptionList& list) {
-  list_width(list, width);
-  list_layers(list, layers);
-  list_heads(list, heads);
-  list_mlp_width(list, mlp_width, kSwiGluWidth);
+  list_sizes(list, *this, kSwiGluWidth);
   list_window(list, window);
   list.add("mixing", mixing, {{Mixing::kVector, "vector"}, {Mixing::kScalar, "scalar"}, {Mixing::kSum, "sum"}},
            "how fast weights and window are mixed: a gate per channel, two gates per head, or their sum");
@@ -199,8 +183,7 @@ void HqltSharedOptions::list_options(OptionList& list) {
            "whether fast weights' and window's outputs are each divided by their root mean square before the mix");
   list_positions(list, positions);
   list_beta_factor(list, beta_factor);
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
+  list_training(list);
 }
 
 void HqltSharedOptions::check() const {
@@ -262,7 +245,6 @@ FastWeightsOptions HqltOptions::fast_weight_options() const {
 LayerSpec HqltOptions::layer(std::int64_t) const { return layer_spec<HqltMixer>(*this); }
 
 std::shared_ptr<SequenceModel> HqltOptions::make(std::int64_t max_steps) const {
-  check();
   return make_block_stack(*this, max_steps);
 }
 

@@ -41,6 +41,33 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
     torch::Tensor query, key, value;  // [..., H, D / H]
   };
   Projected project(const torch::Tensor& x);
+  // The window of a call: what attention sees of its steps.
+  struct WindowCall {
+    WindowCall(const HqltSharedOptions& options, const Span& span);
+    // ring: of keys and of values, as the call finds them.
+    WindowPlan::Output attend(const Projected& in, std::span<const torch::Tensor> ring) const {
+      return window.attend(positions.turn(in.query), positions.turn(in.key), in.value, {ring[0], ring[1]});
+    }
+    torch::Tensor lengths_B;
+    bool forgets;
+    WindowPlan window;
+    WindowPositions positions;
+  };
+  // The window of a step at place_B of the episode or, where attention sees the current chunk alone, of the chunk.
+  struct WindowStep {
+    WindowStep(const HqltSharedOptions& options, const torch::Tensor& place_B, torch::ScalarType dtype)
+        : place_B(place_B),
+          window(options.window, options.window, place_B, dtype),
+          positions(options, place_B, dtype) {}
+    // `view`, unless null, gets the weights.
+    torch::Tensor attend(const Projected& in, std::span<const torch::Tensor> ring, LayerView* view) const {
+      return window.attend(positions.turn(in.query), positions.turn(in.key), in.value, {ring[0], ring[1]},
+                           /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
+    }
+    torch::Tensor place_B;
+    WindowStepPlan window;
+    WindowPositions positions;
+  };
   // The fast weights of those projections at the steps of x.
   FastWeightInput fast_input(const torch::Tensor& x, const torch::Tensor& query, const torch::Tensor& key,
                              const torch::Tensor& value) {

@@ -54,13 +54,9 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
  public:
   using Options = HqltDelayedStreamOptions;
 
-  struct Plan {
+  struct Plan : WindowCall {
     Plan(const Options& options, const Span& span)
-        : lengths_B(span.lengths_B),
-          forgets(span.forgets),
-          window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype),
-          positions(options, step_positions(span), span.dtype),
-          from_ring(std::min<std::int64_t>(options.window, span.steps)) {
+        : WindowCall(options, span), from_ring(std::min<std::int64_t>(options.window, span.steps)) {
       const Tensor step_BT = step_positions(span);
       idle_BT1 = (step_BT < options.window).unsqueeze(2);
       if (span.max_position == 0) return;  // before the first step there is nothing
@@ -76,24 +72,18 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
                                : torch::constant_pad_nd(new_BTHX, {0, 0, 0, 0, from_ring, -from_ring});
     }
 
-    Tensor lengths_B;
-    bool forgets;
-    WindowPlan window;
-    WindowPositions positions;
     std::int64_t from_ring;  // steps
     Tensor idle_BT1;         // nothing is written
     Tensor slot_BP;          // slots of the ring; undefined if all rows are fresh
     std::optional<WindowPositions> turn_back;
   };
-  struct StepPlan {
+  struct StepPlan : WindowStep {
     StepPlan(const Options& options, const Tensor& position_B, torch::ScalarType dtype)
-        : window(options.window, options.window, position_B, dtype),
-          positions(options, position_B, dtype),
+        : WindowStep(options, position_B, dtype),
           turn_back(options, options.window - position_B, dtype),
           slot_B1(position_B.remainder(options.window).unsqueeze(1)),
           idle_B1((position_B < options.window).unsqueeze(1)) {}
-    WindowStepPlan window;
-    WindowPositions positions, turn_back;
+    WindowPositions turn_back;
     Tensor slot_B1, idle_B1;
   };
 
@@ -111,8 +101,7 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
         fast_input(x_BTD, in.query, plan.delayed(past_key, in.key), plan.delayed(past_value, in.value));
     fast.write = fast.write.masked_fill(plan.idle_BT1, 0);
     const Tensor fast_BTHV = memory_.forward(fast, state.first(1), plan.lengths_B, final_state, plan.forgets);
-    const WindowPlan::Output window =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
+    const WindowPlan::Output window = plan.attend(in, state.subspan(1, 2));
     final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});
     return mix(x_BTD, fast_BTHV, window.output_BTHV);
   }
@@ -126,9 +115,7 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
     fast.write = fast.write.masked_fill(plan.idle_B1, 0);
     if (view != nullptr) view->write_strength_BH = fast.write;
     const Tensor fast_BHV = memory_.step(fast, state.first(1));
-    const Tensor window_BHV =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
-                           /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
+    const Tensor window_BHV = plan.attend(in, state.subspan(1, 2), view);
     return mix(x_BD, fast_BHV, window_BHV, view);
   }
 };
@@ -180,21 +167,18 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
     Tensor aligned_BA, number_BT;  // undefined where every row begins a chunk
     std::optional<WindowPositions> turn_back;
   };
-  struct StepPlan {
+  struct StepPlan : WindowStep {
     StepPlan(const Options& options, const Tensor& position_B, torch::ScalarType dtype)
-        : slot_B(position_B.remainder(options.window)),
+        : WindowStep(options, position_B.remainder(options.window), dtype),
           row_B(torch::arange(position_B.size(0), position_B.options())),
           chunk_B(torch::full_like(position_B, options.window)),
-          unwritten_B11((slot_B < options.window - 1).view({-1, 1, 1})),
+          unwritten_B11((place_B < options.window - 1).view({-1, 1, 1})),
           chunk_ends(!position_B.is_cpu() || !unwritten_B11.all().item<bool>()),
-          window(options.window, options.window, slot_B, dtype),
-          positions(options, slot_B, dtype),
           turn_back(options, -torch::arange(options.window, position_B.options()), dtype) {}
-    Tensor slot_B, row_B, chunk_B;
+    Tensor row_B, chunk_B;
     Tensor unwritten_B11;  // the chunk is not full after this step
     bool chunk_ends;       // in some row; on a GPU it may be none
-    WindowStepPlan window;
-    WindowPositions positions, turn_back;
+    WindowPositions turn_back;
   };
 
   explicit DelayedChunkMixer(const Options& options) : DelayedMixer(options) {}
@@ -251,11 +235,9 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
     const FastWeightInput own = fast_input(x_BD, in.query, in.key, in.value);
     if (view != nullptr) view->write_strength_BH = own.write;  // with which the step is written when its chunk is full
     const Tensor fast_BHV = read(state[0], own.query);
-    const Tensor window_BHV =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
-                           /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
+    const Tensor window_BHV = plan.attend(in, state.subspan(1, 2), view);
     Tensor beta_BCH1 = state[3];
-    beta_BCH1.index_put_({plan.row_B, plan.slot_B}, own.write.unsqueeze(2).to(beta_BCH1.scalar_type()));
+    beta_BCH1.index_put_({plan.row_B, plan.place_B}, own.write.unsqueeze(2).to(beta_BCH1.scalar_type()));
     if (plan.chunk_ends) {
       const Tensor key_BCHK = memory_.feature(plan.turn_back.turn(state[1]));
       const Tensor beta_BCH = beta_BCH1.squeeze(3).masked_fill(plan.unwritten_B11, 0);
@@ -280,14 +262,12 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
 LayerSpec HqltDelayedStreamOptions::layer(std::int64_t) const { return layer_spec<DelayedStreamMixer>(*this); }
 
 std::shared_ptr<SequenceModel> HqltDelayedStreamOptions::make(std::int64_t max_steps) const {
-  check();
   return make_block_stack(*this, max_steps);
 }
 
 LayerSpec HqltDelayedChunkOptions::layer(std::int64_t) const { return layer_spec<DelayedChunkMixer>(*this); }
 
 std::shared_ptr<SequenceModel> HqltDelayedChunkOptions::make(std::int64_t max_steps) const {
-  check();
   return make_block_stack(*this, max_steps);
 }
 

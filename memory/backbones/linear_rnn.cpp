@@ -7,8 +7,7 @@ void LinearRnnOptions::list_options(OptionList& list) {
   list_layers(list, layers);
   list.add("state_width", state_width, {0, 1 << 16}, "channels of each layer's recurrence; 0: as many as the width");
   list_mlp_width(list, mlp_width, kSwiGluWidth);
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
+  list_training(list);
 }
 
 }  // namespace engram

@@ -10,17 +10,11 @@
 
 namespace engram {
 
-struct LinearRnnOptions {
-  int width = 100;
+struct LinearRnnOptions : BlockOptions {
   int layers = 3;
   int state_width = 0;  // channels of the recurrence; 0: the width
-  int mlp_width = 0;    // 0: swiglu_width(width)
-  double dropout = 0.1;
-  double weight_std = kWeightStd;
-  OutputWeights output_weights = OutputWeights::kNormal;
 
   int recurrent_width() const { return state_width > 0 ? state_width : width; }
-  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
 };
 

@@ -56,7 +56,6 @@ void LruOptions::check() const {
 LayerSpec LruOptions::layer(std::int64_t) const { return layer_spec<LruMixer>(*this); }
 
 std::shared_ptr<SequenceModel> LruOptions::make(std::int64_t max_steps) const {
-  check();
   return make_block_stack(*this, max_steps);
 }
 

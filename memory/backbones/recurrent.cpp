@@ -232,38 +232,27 @@ class Recurrent final : public SequenceModel {
   Cell cell_;
 };
 
-template <class Options>
-void list_recurrent_options(OptionList& list, Options& options) {
-  list_width(list, options.width);
-  list_layers(list, options.layers);
-  list.add("first_weights", options.first_weights,
+}  // namespace
+
+void RecurrentOptions::list_options(OptionList& list) {
+  list_width(list, width);
+  list_layers(list, layers);
+  list.add("first_weights", first_weights,
            {{RecurrentWeights::kUniform, "uniform"}, {RecurrentWeights::kOrthogonal, "orthogonal"}},
            "LibTorch's, or orthogonal ones with biases of zero");
 }
 
-}  // namespace
-
-void RnnOptions::list_options(OptionList& list) { list_recurrent_options(list, *this); }
-
-void RnnOptions::check() const { check_bounds(*this, kMemorySection); }
+void RecurrentOptions::check() const { check_bounds(*this, kMemorySection); }
 
 std::shared_ptr<SequenceModel> RnnOptions::make(std::int64_t) const {
   check();
   return std::make_shared<Recurrent<torch::nn::RNN, torch::nn::RNNOptions, 1, 1>>(*this);
 }
 
-void LstmOptions::list_options(OptionList& list) { list_recurrent_options(list, *this); }
-
-void LstmOptions::check() const { check_bounds(*this, kMemorySection); }
-
 std::shared_ptr<SequenceModel> LstmOptions::make(std::int64_t) const {
   check();
   return std::make_shared<Recurrent<torch::nn::LSTM, torch::nn::LSTMOptions, 2, 4>>(*this);
 }
-
-void GruOptions::list_options(OptionList& list) { list_recurrent_options(list, *this); }
-
-void GruOptions::check() const { check_bounds(*this, kMemorySection); }
 
 std::shared_ptr<SequenceModel> GruOptions::make(std::int64_t) const {
   check();

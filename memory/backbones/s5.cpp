@@ -84,7 +84,6 @@ void S5Options::check() const {
 LayerSpec S5Options::layer(std::int64_t) const { return layer_spec<S5Mixer>(*this); }
 
 std::shared_ptr<SequenceModel> S5Options::make(std::int64_t max_steps) const {
-  check();
   return make_block_stack(*this, max_steps);
 }
 

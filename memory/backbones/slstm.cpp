@@ -125,12 +125,8 @@ class SlstmMixer : public torch::nn::Module {
 }  // namespace
 
 void SlstmOptions::list_options(OptionList& list) {
-  list_width(list, width);
-  list_layers(list, layers);
-  list_heads(list, heads);
-  list_mlp_width(list, mlp_width, kSwiGluWidth);
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
+  list_sizes(list, *this, kSwiGluWidth);
+  list_training(list);
   list.add("first_weights", first_weights, {{SlstmWeights::kPowerLaw, "power_law"}, {SlstmWeights::kLinear, "linear"}},
            "first forget gates and recurrent weights: biases from 5 to -7 by a power of the channel's place and zero, "
            "or biases from 3 to 6 and as the other maps");
@@ -145,7 +141,6 @@ void SlstmOptions::check() const {
 LayerSpec SlstmOptions::layer(std::int64_t) const { return layer_spec<SlstmMixer>(*this); }
 
 std::shared_ptr<SequenceModel> SlstmOptions::make(std::int64_t max_steps) const {
-  check();
   return make_block_stack(*this, max_steps);
 }
 

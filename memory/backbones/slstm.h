@@ -15,20 +15,14 @@ namespace engram {
 enum class SlstmWeights { kPowerLaw, kLinear };
 
 // The sLSTM of xLSTM (Beck et al. 2024, arXiv:2405.04517, section 2.2), in the block of DeltaNet and HQLT.
-struct SlstmOptions {
+struct SlstmOptions : BlockOptions {
   static constexpr const char* kName = "slstm";
   static constexpr const char* kSummary = "an LSTM with exponential gates";
   static constexpr const char* kSource = "Beck et al., xLSTM: extended long short-term memory, 2024, section 2.2";
-  int width = 100;
   int layers = 2;
-  int heads = 2;      // the recurrent maps stay within a head
-  int mlp_width = 0;  // 0: swiglu_width(width)
-  double dropout = 0.1;
-  double weight_std = kWeightStd;
-  OutputWeights output_weights = OutputWeights::kNormal;
+  int heads = 2;  // the recurrent maps stay within a head
   SlstmWeights first_weights = SlstmWeights::kPowerLaw;
 
-  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
   void check() const;
   LayerSpec layer(std::int64_t max_steps) const;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/named_registry.h"
 #include "base/text.h"
 #include "memory/backbones/expansion_span.h"
 #include "memory/backbones/fast_weights.h"
@@ -129,8 +129,7 @@ void list_attention(OptionList& list, WindowLayerOptions& options) {
   list_heads(list, options.heads);
   list_mlp_width(list, options.mlp_width, kSwiGluWidth);
   list_positions(list, options.positions);
-  list_dropout(list, options.dropout);
-  list_first_weights(list, options.weight_std, options.output_weights);
+  options.list_training(list);
 }
 
 // A kind of layer with its defaults. layer() checks, too.
@@ -149,13 +148,9 @@ LayerKind kind() {
   return {Options::kName,
           [](const StackOptions& stack, int layers, const auto& settings, std::int64_t max_steps) {
             Options options;
-            options.width = stack.width;
+            static_cast<BlockOptions&>(options) = stack;
             options.layers = layers;
             if constexpr (requires { options.heads; }) options.heads = stack.heads;
-            options.mlp_width = stack.mlp_width;
-            options.dropout = stack.dropout;
-            options.weight_std = stack.weight_std;
-            options.output_weights = stack.output_weights;
             OptionList list("");
             options.list_options(list);
             for (const auto& [key, value] : settings) {
@@ -194,14 +189,7 @@ const std::vector<LayerKind>& layer_kinds() {
   return kinds;
 }
 
-const LayerKind& layer_kind(const std::string& name) {
-  std::vector<std::string> names;
-  for (const LayerKind& kind : layer_kinds()) {
-    if (kind.name == name) return kind;
-    names.push_back(kind.name);
-  }
-  throw UserError(unknown_name("layer", name, names, "engram list"));
-}
+const LayerKind& layer_kind(const std::string& name) { return find_named(layer_kinds(), "layer", name); }
 
 // The layers of options.stack. Layers of equal text are made from one LayerSpec, so that they share their plans.
 std::vector<LayerSpec> parse_layers(const StackOptions& options, std::int64_t max_steps) {
@@ -279,8 +267,7 @@ void StackOptions::list_options(OptionList& list) {
   list_width(list, width);
   list_heads(list, heads);
   list_mlp_width(list, mlp_width, kSwiGluWidth);
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
+  list_training(list);
 }
 
 void StackOptions::check() const {

@@ -11,19 +11,13 @@
 namespace engram {
 
 // Causal softmax attention over the last `window` steps as a layer: q = Wq x, k = Wk x, v = Wv x, then Wo; RoPE.
-struct WindowLayerOptions {
+struct WindowLayerOptions : BlockOptions {
   static constexpr const char* kName = "window";
-  int width = 100;
   int layers = 1;  // of the whole stack
   int heads = 2;
-  int mlp_width = 0;  // 0: swiglu_width(width)
-  int window = 64;    // steps, the current one included
+  int window = 64;  // steps, the current one included
   PositionCode positions = PositionCode::kRope;
-  double dropout = 0.1;
-  double weight_std = kWeightStd;
-  OutputWeights output_weights = OutputWeights::kNormal;
 
-  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
   void check() const;
   LayerSpec layer(std::int64_t max_steps) const;
@@ -50,21 +44,15 @@ struct AttentionLayerOptions : WindowLayerOptions {
 
 // `stack` names the layers from the input on: "deltanet,window:window=32:heads=1,hqlt:mixing=sum". Each takes the
 // options of the backbone of its name, or of the structs above; what it does not set is as here.
-struct StackOptions {
+struct StackOptions : BlockOptions {
   static constexpr const char* kName = "stack";
   static constexpr const char* kSummary = "a hybrid by a list of layers";
   static constexpr const char* kSource =
       "Yang et al., Parallelizing linear Transformers with the delta rule over sequence length, 2024, section 3.4 "
       "(DeltaNet with layers of attention)";
   std::string stack = "deltanet,window,deltanet";
-  int width = 100;
   int heads = 2;
-  int mlp_width = 0;  // 0: swiglu_width(width)
-  double dropout = 0.1;
-  double weight_std = kWeightStd;
-  OutputWeights output_weights = OutputWeights::kNormal;
 
-  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
   void check() const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "memory/backbones/attention_layers.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/block_stack.h"
 #include "memory/fused/attention.h"
 #include "memory/ops/attention_maps.h"
-#include "memory/ops/ops.h"
 
 namespace engram {
 namespace {
@@ -203,7 +203,7 @@ class Transformer final : public SequenceModel {
     Tensor x_BTD = input_BTD + code;
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BTD = block(layer).run(x_BTD, [&](Attention& attention, const Tensor& normed_BTD) {
-        return attention.forward(normed_BTD, plan, ring(initial, layer), final_state.tensors);
+        return attention.forward(normed_BTD, plan, ring_of_layer(initial, layer), final_state.tensors);
       });
     return {norm_->forward(x_BTD), std::move(final_state)};
   }
@@ -224,7 +224,7 @@ class Transformer final : public SequenceModel {
     const Tensor& position_B = state.tensors[0];
     std::vector<cuda::ForwardResidual> residuals;
     for (int layer = 0; layer < options_.layers; ++layer)
-      block(layer).add_step_residuals(residuals, position_B, ring(state, layer));
+      block(layer).add_step_residuals(residuals, position_B, ring_of_layer(state, layer));
     const Tensor output_BD = cuda::forward_residual_blocks(with_code(input_BD, position_B), dtype,
                                                            /*input_dropout=*/{}, residuals, fused_norm(norm_));
     state.tensors[0].add_(1);
@@ -250,7 +250,7 @@ class Transformer final : public SequenceModel {
     Tensor x_BD = with_code(input_BD, position_B);
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BD = block(layer).run(x_BD, [&](Attention& attention, const Tensor& normed_BD) {
-        return attention.step(normed_BD, plan, ring(state, layer),
+        return attention.step(normed_BD, plan, ring_of_layer(state, layer),
                               view == nullptr ? nullptr : &view->layers[static_cast<std::size_t>(layer)]);
       });
     state.tensors[0].add_(1);
@@ -265,14 +265,7 @@ class Transformer final : public SequenceModel {
     const std::int64_t width = options_.width;
     return options_.layers * (4 * width * width + 2 * width * max_steps_) + multiply_adds_of(mlp_parameters());
   }
-  std::vector<Tensor> mlp_parameters() const override {
-    std::vector<Tensor> all;
-    for (const auto& child : *blocks_) {
-      const std::vector<Tensor> own = child->as<Block>()->mlp_parameters();
-      all.insert(all.end(), own.begin(), own.end());
-    }
-    return all;
-  }
+  std::vector<Tensor> mlp_parameters() const override { return mlp_parameters_of<Block>(blocks_); }
 
   void check_bound(std::int64_t steps) const {
     if (steps > max_steps_)
@@ -281,11 +274,6 @@ class Transformer final : public SequenceModel {
   }
 
   Block& block(int layer) { return blocks_->at<Block>(static_cast<std::size_t>(layer)); }
-
-  static KeyValueRing ring(const MemoryState& state, int layer) {
-    const auto first = static_cast<std::size_t>(1 + 2 * layer);
-    return {state.tensors[first], state.tensors[first + 1]};
-  }
 
   TransformerOptions options_;
   std::int64_t max_steps_;
@@ -297,10 +285,7 @@ class Transformer final : public SequenceModel {
 }  // namespace
 
 void TransformerOptions::list_options(OptionList& list) {
-  list_width(list, width);
-  list_layers(list, layers);
-  list_heads(list, heads);
-  list_mlp_width(list, mlp_width, "4 times the width");
+  list_sizes(list, *this, "4 times the width");
   list_dropout(list, dropout);
 }
 

@@ -133,10 +133,7 @@ KernelRow hadamard_memory_row(const KernelShape& shape) {
 }  // namespace
 
 std::vector<std::function<KernelRow()>> hadamard_memory_rows() {
-  std::vector<std::function<KernelRow()>> rows;
-  for (const KernelShape& shape : {KernelShape{32, 118, 1, 48, 48}, KernelShape{64, 781, 1, 48, 48}})
-    rows.push_back([shape] { return hadamard_memory_row(shape); });
-  return rows;
+  return rows_of({{32, 118, 1, 48, 48}, {64, 781, 1, 48, 48}}, hadamard_memory_row);
 }
 
 }  // namespace engram

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -87,6 +88,14 @@ KernelRow with_work(KernelRow row, const std::shared_ptr<Bench>& bench) {
   };
   row.torch_forward_and_backward = [bench] { bench->plain_forward_and_backward(); };
   return row;
+}
+
+// A row for each of the shapes.
+inline std::vector<std::function<KernelRow()>> rows_of(const std::vector<KernelShape>& shapes,
+                                                       KernelRow (*row)(const KernelShape& shape)) {
+  std::vector<std::function<KernelRow()>> rows;
+  for (const KernelShape& shape : shapes) rows.push_back([shape, row] { return row(shape); });
+  return rows;
 }
 
 }  // namespace engram

@@ -121,10 +121,7 @@ KernelRow vector_decay_row(const KernelShape& shape) {
 }  // namespace
 
 std::vector<std::function<KernelRow()>> vector_decay_rows() {
-  std::vector<std::function<KernelRow()>> rows;
-  for (const KernelShape& shape : {KernelShape{32, 118, 2, 32, 32}, KernelShape{64, 781, 2, 50, 50}})
-    rows.push_back([shape] { return vector_decay_row(shape); });
-  return rows;
+  return rows_of({{32, 118, 2, 32, 32}, {64, 781, 2, 50, 50}}, vector_decay_row);
 }
 
 }  // namespace engram

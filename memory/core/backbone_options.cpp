@@ -29,7 +29,8 @@ void list_beta_factor(OptionList& list, int& beta_factor) {
            "largest write strength of the delta rule; 2 admits negative eigenvalues");
 }
 
-void list_first_weights(OptionList& list, double& weight_std, OutputWeights& output_weights) {
+void BlockOptions::list_training(OptionList& list) {
+  list_dropout(list, dropout);
   list.add("weight_std", weight_std, {1e-6, 1}, "standard deviation of the linear maps' first weights");
   list.add(
       "output_weights", output_weights, {{OutputWeights::kNormal, "normal"}, {OutputWeights::kKaiming, "kaiming"}},

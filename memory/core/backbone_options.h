@@ -49,26 +49,33 @@ inline constexpr double kWeightStd = 0.02;
 // the HQLT authors' public code.
 enum class OutputWeights { kNormal, kKaiming };
 
-// How fast weights and window are mixed: a gate per channel, two gates per head, or none.
-enum class Mixing { kVector, kScalar, kSum };
-enum class PositionCode { kRope, kNone };
-
-// What the synchronous HQLT and its delayed variants share: fast weights beside attention over a window.
-struct HqltSharedOptions {
+// What the backbones of DeltaNet's and HQLT's block (memory/core/block_stack.h) have in common besides its mixer.
+struct BlockOptions {
   int width = 100;
-  int layers = 3;
-  int heads = 2;
   int mlp_width = 0;  // 0: swiglu_width(width)
-  int window = 64;    // steps, the current one included
-  Mixing mixing = Mixing::kVector;
-  bool branch_norm = false;  // fast weights and window are divided by their root mean squares before they are mixed
-  PositionCode positions = PositionCode::kRope;
-  int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
   double dropout = 0.1;
   double weight_std = kWeightStd;
   OutputWeights output_weights = OutputWeights::kNormal;
 
   int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
+  // Dropout and the first weights, which come behind the options of the mixer.
+  void list_training(OptionList& list);
+};
+
+// How fast weights and window are mixed: a gate per channel, two gates per head, or none.
+enum class Mixing { kVector, kScalar, kSum };
+enum class PositionCode { kRope, kNone };
+
+// What the synchronous HQLT and its delayed variants share: fast weights beside attention over a window.
+struct HqltSharedOptions : BlockOptions {
+  int layers = 3;
+  int heads = 2;
+  int window = 64;  // steps, the current one included
+  Mixing mixing = Mixing::kVector;
+  bool branch_norm = false;  // fast weights and window are divided by their root mean squares before they are mixed
+  PositionCode positions = PositionCode::kRope;
+  int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
+
   void list_options(OptionList& list);
   void check() const;
   // The delta rule of deltanet.
@@ -119,45 +126,37 @@ struct HqltDelayedChunkOptions : HqltSharedOptions {
 // gates together (Saxe et al. 2014) and biases of zero, as Memory-RL (Ni et al. 2023) has them.
 enum class RecurrentWeights { kUniform, kOrthogonal };
 
-struct LstmOptions {
+// What RNN, LSTM and GRU have in common.
+struct RecurrentOptions {
+  int width = 100;
+  int layers = 1;
+  RecurrentWeights first_weights = RecurrentWeights::kUniform;
+
+  void list_options(OptionList& list);
+  void check() const;
+};
+
+struct LstmOptions : RecurrentOptions {
   static constexpr const char* kName = "lstm";
   static constexpr const char* kSummary = "long short-term memory";
   static constexpr const char* kSource =
       "Hochreiter and Schmidhuber, Long short-term memory, 1997, with the forget gate of Gers et al., 2000";
-  int width = 100;
-  int layers = 1;
-  RecurrentWeights first_weights = RecurrentWeights::kUniform;
-
-  void list_options(OptionList& list);
-  void check() const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-struct GruOptions {
+struct GruOptions : RecurrentOptions {
   static constexpr const char* kName = "gru";
   static constexpr const char* kSummary = "gated recurrent unit";
   static constexpr const char* kSource =
       "Cho et al., Learning phrase representations using RNN encoder-decoder for statistical machine translation, 2014";
-  int width = 100;
-  int layers = 1;
-  RecurrentWeights first_weights = RecurrentWeights::kUniform;
-
-  void list_options(OptionList& list);
-  void check() const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
 // Elman network, from LibTorch's own module: h_t = tanh(W x_t + U h_{t-1} + b). The control for what gates do.
-struct RnnOptions {
+struct RnnOptions : RecurrentOptions {
   static constexpr const char* kName = "rnn";
   static constexpr const char* kSummary = "Elman network, without gates";
   static constexpr const char* kSource = "Elman, Finding structure in time, 1990";
-  int width = 100;
-  int layers = 1;
-  RecurrentWeights first_weights = RecurrentWeights::kUniform;
-
-  void list_options(OptionList& list);
-  void check() const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
@@ -179,9 +178,16 @@ void list_width(OptionList& list, int& width);
 void list_layers(OptionList& list, int& layers);
 void list_heads(OptionList& list, int& heads);
 void list_mlp_width(OptionList& list, int& mlp_width, const char* published);
+// Width, layers, heads and the width of the MLPs; published_width: what mlp_width is by default, in words.
+template <class Options>
+void list_sizes(OptionList& list, Options& options, const char* published_width) {
+  list_width(list, options.width);
+  list_layers(list, options.layers);
+  list_heads(list, options.heads);
+  list_mlp_width(list, options.mlp_width, published_width);
+}
 void list_dropout(OptionList& list, double& dropout);
 void list_beta_factor(OptionList& list, int& beta_factor);
-void list_first_weights(OptionList& list, double& weight_std, OutputWeights& output_weights);
 void list_window(OptionList& list, int& window);
 void list_positions(OptionList& list, PositionCode& positions);
 void check_heads(int width, int heads);

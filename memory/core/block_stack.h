@@ -71,9 +71,10 @@ class BlockStack final : public SequenceModel {
   std::shared_ptr<RmsNorm> norm_;
 };
 
-// `options.layers` layers of one kind.
+// `options.layers` layers of one kind. Throws UserError for options that options.check() refuses.
 template <class Options>
 std::shared_ptr<SequenceModel> make_block_stack(const Options& options, std::int64_t max_steps) {
+  options.check();
   const std::vector<LayerSpec> layers(static_cast<std::size_t>(options.layers), options.layer(max_steps));
   return std::make_shared<BlockStack>(options.width, options.dropout, layers);
 }

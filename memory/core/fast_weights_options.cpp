@@ -61,10 +61,7 @@ FastWeightsOptions member_named(const std::string& name) {
 }  // namespace
 
 void FastWeightsOptions::list_options(OptionList& list) {
-  list_width(list, width);
-  list_layers(list, layers);
-  list_heads(list, heads);
-  list_mlp_width(list, mlp_width, kSwiGluWidth);
+  list_sizes(list, *this, kSwiGluWidth);
   list_memory(list);
   list.add("convolution", convolution,
            "a causal convolution over 4 steps of queries, keys and values before their maps");
@@ -74,8 +71,7 @@ void FastWeightsOptions::list_options(OptionList& list) {
   list.add("skip", skip, "what is read has the step's own value added, times a learnt number a head that begins at 1");
   list.since(2, "false");
   list.add("output_gate", output_gate, kOutputGates, "what multiplies the normalised outputs of the heads");
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
+  list_training(list);
 }
 
 void FastWeightsOptions::list_memory(OptionList& list) {

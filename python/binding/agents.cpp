@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agents/act/acting_state.h"
-#include "agents/run/config_json.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/config_json.h"
+#include "agents/run/trained/trained_agent.h"
 #include "agents/study/diagnosis_json.h"
 #include "agents/study/evaluation.h"
 #include "agents/study/run_diagnosis.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/processors.h"
 #include "envs/vec/vec_env.h"
 #include "video/board_layout.h"

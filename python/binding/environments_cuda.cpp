@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agents/act/observation_tensor.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "envs/vec/cuda_vec_env.h"
 #include "python/binding/environments.h"
 

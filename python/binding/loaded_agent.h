@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
-#include "agents/run/played_weights.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/played_weights.h"
+#include "agents/run/trained/trained_agent.h"
 
 namespace engram::python {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "agents/act/network.h"
-#include "agents/run/config.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/trained_agent.h"
 #include "envs/vec/vec_env.h"
 #include "memory/core/backbone_config.h"
 #include "memory/core/sequence_model.h"

@@ -1,4 +1,4 @@
-#include "agents/run/training.h"
+#include "agents/run/training/training.h"
 
 #include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "agents/play/foreign_envs.h"
-#include "agents/run/device_failure.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/machine/device_failure.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 #include "envs/external_task.h"
 #include "experiments/plan/experiment.h"

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from engram._program import environment, program
+from engram.program import environment, program
 
 
 def main() -> None:

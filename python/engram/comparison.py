@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engram._program import environment, program
+from engram.program import environment, program
 from engram.options import settings_of
 
 

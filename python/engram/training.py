@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationSummary:
     """Episodes that were played to evaluate an agent: greedy ones, and as many with sampled actions.
 
     Attributes:
@@ -74,9 +74,9 @@ class TrainEvent:
     recent_success: float
     skipped_updates: int
     losses: dict[str, float]
-    last_evaluation: Evaluation | None
-    best_evaluation: Evaluation | None
-    final_evaluation: Evaluation | None
+    last_evaluation: EvaluationSummary | None
+    best_evaluation: EvaluationSummary | None
+    final_evaluation: EvaluationSummary | None
     stopped: str
 
 
@@ -100,8 +100,8 @@ class TrainResult:
     episodes: int
     seconds: float
     stopped: str
-    best_evaluation: Evaluation | None
-    final_evaluation: Evaluation | None
+    best_evaluation: EvaluationSummary | None
+    final_evaluation: EvaluationSummary | None
 
 
 Callback = Callable[[TrainEvent], bool | None]
@@ -191,7 +191,7 @@ def _layers(config: Mapping[str, Any] | str | os.PathLike[str]) -> tuple[str | N
 def _status(status: dict[str, Any]) -> dict[str, Any]:
     evaluations = ("last_evaluation", "best_evaluation", "final_evaluation")
     return {
-        name: Evaluation(**value) if name in evaluations and value is not None else value
+        name: EvaluationSummary(**value) if name in evaluations and value is not None else value
         for name, value in status.items()
     }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "envs/tasks/board.h"
+#include "envs/tasks/memory_rl/board.h"
 
 namespace engram {
 

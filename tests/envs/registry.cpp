@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "envs/tasks/visual_match.h"
+#include "envs/tasks/memory_rl/visual_match.h"
 #include "envs/vec/vec_env.h"
 
 using namespace engram;

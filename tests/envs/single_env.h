@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "envs/vec/vec_env.h"
-#include "tests/envs/task_settings.h"
+#include "tests/envs/tasks/task_settings.h"
 
 namespace engram::testing {
 

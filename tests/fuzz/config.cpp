@@ -1,4 +1,4 @@
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ std::vector<std::string> fuzz_seeds() {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace engram;
   take_or_refuse([&] {
-    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    std::istringstream stream(text_of(data, size));
     Config config = Config::from_layers({read_settings(stream, "it")});
     // What is taken is written in a form that is taken again, for the same config. A text can hold a comment's '#'.
     const std::string text = config.to_ini();

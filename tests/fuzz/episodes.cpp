@@ -55,7 +55,7 @@ std::vector<std::string> fuzz_seeds() {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace engram;
   take_or_refuse([&] {
-    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    std::istringstream stream(text_of(data, size));
     const EpisodeFileReport report = replay_episodes(stream, "it");
     require(report.episodes > 0 && report.mismatches <= report.episodes, "a report that does not add up");
     require((report.mismatches == 0) == report.first_mismatch.empty(), "a mismatch without a reason");

@@ -30,7 +30,7 @@ std::vector<std::string> fuzz_seeds() {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace engram;
   take_or_refuse([&] {
-    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    std::istringstream stream(text_of(data, size));
     const Experiment experiment = Experiment::from_settings(read_settings(stream, "it"));
     const std::string text = experiment.to_ini();
     std::istringstream again(text);

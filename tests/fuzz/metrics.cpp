@@ -28,7 +28,7 @@ std::vector<std::string> fuzz_seeds() {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace engram;
   take_or_refuse([&] {
-    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    std::istringstream stream(text_of(data, size));
     const MetricsSummary summary = summarize_metrics(stream, "it");
     require(summary.steps >= 0 && summary.updates >= 0 && summary.episodes >= 0 && summary.skipped_updates >= 0,
             "a negative count");

@@ -65,7 +65,7 @@ std::vector<std::string> fuzz_seeds() {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace engram;
   take_or_refuse([&] {
-    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    std::istringstream stream(text_of(data, size));
     const SafetensorsFile file = read_safetensors(stream, size, "it");
     for (const auto& [name, tensor] : file.tensors) {
       // Reads every byte: all of them must be there.
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     require(bytes <= size, "more bytes than the file has");
   });
   take_or_refuse([&] {
-    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    std::istringstream stream(text_of(data, size));
     const SafetensorsSummary summary = summarize_safetensors(stream, size, "it");
     std::uint64_t bytes = 0;
     for (const SafetensorsSummary::Tensor& tensor : summary.tensors) bytes += tensor.bytes;

@@ -21,7 +21,7 @@ std::vector<std::string> fuzz_seeds() {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace engram;
   take_or_refuse([&] {
-    const std::string text(reinterpret_cast<const char*>(data), size);
+    const std::string text = text_of(data, size);
     const bool json = text.starts_with("{");
     const ScoreTable table = json ? ScoreTable::from_json(text, "it") : ScoreTable::from_csv(text, "it");
     require(ScoreTable::from_csv(table.to_csv(), "its copy") == table, "a table that CSV changes");

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 #include "storage/safetensors.h"
 #include "storage/state_archive.h"
 #include "tests/fuzz/target.h"
@@ -104,6 +104,6 @@ std::vector<std::string> fuzz_seeds() {
 }  // namespace engram
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  engram::take_or_refuse([&] { engram::restore(std::string(reinterpret_cast<const char*>(data), size)); });
+  engram::take_or_refuse([&] { engram::restore(engram::text_of(data, size)); });
   return 0;
 }

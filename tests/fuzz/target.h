@@ -24,6 +24,10 @@ inline void require(bool holds, const std::string& what) {
   std::abort();
 }
 
+inline std::string text_of(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
 // Runs `parse`; whatever else than UserError it throws ends the program.
 template <class Parse>
 void take_or_refuse(const Parse& parse) {

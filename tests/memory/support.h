@@ -153,6 +153,15 @@ inline void enlarge_weights(SequenceModel& model) {
       parameter.add_(torch::randn_like(parameter) * 0.3);
 }
 
+// A model in double precision with enlarged weights, drawn by the seed.
+inline std::shared_ptr<SequenceModel> enlarged_model(const Variant& variant, std::int64_t max_steps,
+                                                     std::uint64_t seed) {
+  torch::manual_seed(seed);
+  auto model = make_model(variant, max_steps, torch::kFloat64);
+  enlarge_weights(*model);
+  return model;
+}
+
 // max |a - b| / max |b|
 inline double relative_error(const torch::Tensor& a, const torch::Tensor& b) {
   REQUIRE(a.sizes() == b.sizes());

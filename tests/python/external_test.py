@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import engram
-from engram._program import environment, program
+from engram.program import environment, program
 from engram.external import ObservationRows, environments_of
 
 TINY = {

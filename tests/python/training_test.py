@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import engram
-from engram._program import environment, program
+from engram.program import environment, program
 
 TINY = {
     "task": {"name": "tmaze", "corridor_length": 4},

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "storage/digest.h"
 #include "storage/safetensors_summary.h"
+#include "tests/flipped_bit.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -208,9 +209,8 @@ TEST_CASE("a file cut at any length is refused, and a longer one") {
 }
 
 TEST_CASE("every bit of a small file and 10,000 random ones of a larger count") {
-  const auto refused = [](std::string text, std::size_t bit) {
-    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << bit % 8));
-    const std::string message = read_error(text);
+  const auto refused = [](const std::string& text, std::size_t bit) {
+    const std::string message = read_error(testing::flipped_bit(text, bit));
     const bool readable = std::ranges::all_of(message, [](unsigned char byte) { return byte >= 0x20; });
     return mentions(message, "it is damaged: ") && message.size() <= kMaxErrorBytes && readable;
   };

@@ -21,7 +21,7 @@ CODE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(<?([^()<>\s]+)>?\)")
 HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
 LISTED = r"using {} =\s*(?:std::)?\w+<([^>]*)>"
-NAMED = re.compile(r"struct (\w+)(?:\s*:\s*[\w:]+)?\s*\{\s*static constexpr const char\* kName = \"([^\"]+)\"")
+NAMED = re.compile(r"struct (\w+)(?:\s*:\s*[\w:<>]+)?\s*\{\s*static constexpr const char\* kName = \"([^\"]+)\"")
 
 
 def markdown_files(root):
@@ -101,7 +101,7 @@ def registered_names(root, registry, alias, headers):
 
 def page_problems(root):
     for registry, alias, headers, folder in (
-        ("envs/all_tasks.h", "AllTasks", "envs/tasks/*.h", "docs/tasks"),
+        ("envs/all_tasks.h", "AllTasks", "envs/tasks/**/*.h", "docs/tasks"),
         ("memory/core/all_backbones.h", "AllBackbones", "memory/**/*.h", "docs/backbones"),
         ("agents/learn/registry.cpp", "AllLearners", "agents/learn/**/*.h", "docs/learners"),
     ):
@@ -116,12 +116,12 @@ def page_problems(root):
 
 
 def free_on_resume(root):
-    function = re.search(r"^bool may_change_on_resume\(.*?^\}", (root / "agents/run/config.cpp").read_text(), re.M | re.S)[0]
+    function = re.search(r"^bool may_change_on_resume\(.*?^\}", (root / "agents/run/config/config.cpp").read_text(), re.M | re.S)[0]
     return {key for key in re.findall(r'"([\w.]+)"', function) if not key.endswith(".")}
 
 
 def truncating_tasks(root):
-    texts = [path.read_text(encoding="utf-8") for path in sorted((root / "envs/tasks").glob("*.h"))]
+    texts = [path.read_text(encoding="utf-8") for path in sorted((root / "envs/tasks").rglob("*.h"))]
     return {name for text in texts if "End::kTruncated" in text for _, name in NAMED.findall(text)}
 
 

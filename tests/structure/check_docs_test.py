@@ -8,7 +8,7 @@ import check_docs
 REGISTRIES = {
     "envs/all_tasks.h": "using AllTasks = TypeList<Maze, Match>;\n",
     "envs/tasks/maze.h": 'struct Maze {\n  static constexpr const char* kName = "maze";\n',
-    "envs/tasks/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\nEnd::kTruncated',
+    "envs/tasks/boards/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\nEnd::kTruncated',
     "memory/core/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
     'struct NoneOptions {\n  static constexpr const char* kName = "none";\n};\n',
     "memory/core/all_backbones.h": "using AllBackbones = TypeList<GruOptions,\n                               NoneOptions>;\n",
@@ -19,7 +19,7 @@ REGISTRIES = {
     "docs/backbones/gru.md": "",
     "docs/backbones/none.md": "",
     "docs/learners/td.md": "",
-    "agents/run/config.cpp": 'bool may_change_on_resume(const std::string& key) {\n  return key == "run.steps" ||\n'
+    "agents/run/config/config.cpp": 'bool may_change_on_resume(const std::string& key) {\n  return key == "run.steps" ||\n'
     '         key.starts_with("checkpoint.");\n}\n\nstd::string other() { return "run.seed"; }\n',
     "docs/use/guarantees.md": "A resumed run may change `run.steps`,\nand `[checkpoint]`.\n\nNot `run.seed`.\n",
     "docs/learners/README.md": "Truncated episodes bootstrap: `match`.\n\nAnd `maze`.\n",

@@ -23,7 +23,7 @@ HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory/backbon
 FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "films", "kernels", "memory", "nn", "python",
            "ranks", "storage", "tests", "video")
 # Program -> sources of the cases to run: over task_names(), and over backbone_names().
-TESTS = {"test_envs": "*envs/registry.cpp,*envs/full_state.cpp,*envs/cpu_vec_env.cpp",
+TESTS = {"test_envs": "*envs/registry.cpp,*envs/tasks/full_state.cpp,*envs/vec/cpu_vec_env.cpp",
          "test_memory": "*memory/core/registry.cpp,*memory/core/sequence_model.cpp"}
 
 

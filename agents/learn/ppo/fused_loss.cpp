@@ -1,21 +1,16 @@
 #include "agents/learn/ppo/fused_loss.h"
 
-#include <string>
-
+#include "agents/learn/fused_support.h"
 #include "agents/learn/ppo/row_weights.h"
 #include "kernels/learner/ppo_loss/ppo_loss.h"
 #include "nn/device/cuda_support.h"
-#include "nn/fused/support.h"
 
 namespace engram {
 
 using torch::Tensor;
 
 Support supports_fused_ppo_loss(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions) {
-  if (!device.is_cuda()) return Support::no("the agent learns on the " + device.str());
-  if (outputs != torch::kFloat32)
-    return Support::no(std::string("the heads give ") + c10::toString(outputs) + ", not Float");
-  return cuda::at_most("the number of actions", num_actions, kMaxPpoActions);
+  return supports_fused_loss(device, outputs, num_actions, kMaxPpoActions);
 }
 
 PpoLoss fused_ppo_loss(const PpoHeads& heads, const EpisodeBatch& batch, const PpoScales& scales,

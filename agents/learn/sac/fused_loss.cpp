@@ -1,20 +1,15 @@
 #include "agents/learn/sac/fused_loss.h"
 
-#include <string>
-
+#include "agents/learn/fused_support.h"
 #include "kernels/learner/sac_loss/sac_loss.h"
 #include "nn/device/cuda_support.h"
-#include "nn/fused/support.h"
 
 namespace engram {
 
 using torch::Tensor;
 
 Support supports_fused_sac_loss(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions) {
-  if (!device.is_cuda()) return Support::no("the agent learns on the " + device.str());
-  if (outputs != torch::kFloat32)
-    return Support::no(std::string("the heads give ") + c10::toString(outputs) + ", not Float");
-  return cuda::at_most("the number of actions", num_actions, kMaxSacActions);
+  return supports_fused_loss(device, outputs, num_actions, kMaxSacActions);
 }
 
 SacLoss fused_sac_loss(const SacHeads& heads, const EpisodeBatch& batch, const Tensor& alpha, double gamma,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 
 using namespace engram;

@@ -16,7 +16,7 @@
 #include "agents/learn/registry.h"
 #include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
 #include "tests/gpu.h"
@@ -101,6 +101,26 @@ Curves learn(const std::shared_ptr<AgentNetwork>& network, const SacOptions& opt
   return curves;
 }
 
+std::shared_ptr<AgentNetwork> training_network(const Config& config, torch::Device device = torch::kCUDA) {
+  auto network = make_network(config, task(), device);
+  network->train();
+  return network;
+}
+
+// The same agent twice: updates of the one are recorded and replayed, those of the other launched step by step.
+struct LearntTwice {
+  LearntTwice(const Config& config, const LearnerConfig& learner)
+      : recorded(training_network(config)),
+        launched(training_network(config)),
+        replaying(learner, recorded),
+        launching(learner, launched) {
+    launching.launch_every_update();
+  }
+
+  std::shared_ptr<AgentNetwork> recorded, launched;
+  Learner replaying, launching;
+};
+
 bool same_weights(const AgentNetwork& a, const AgentNetwork& b) {
   const auto first = a.parameters(), second = b.parameters();
   for (std::size_t i = 0; i < first.size(); ++i)
@@ -119,16 +139,12 @@ TEST_CASE("a recorded update computes what one launched step by step computes, b
       for (const Temperature temperature : {Temperature::kFixed, Temperature::kLearnt}) {
         CAPTURE(backbone);
         CAPTURE(precision);
-        const Config config = config_of(backbone, precision);
-        const auto recorded = make_network(config, task(), torch::kCUDA),
-                   launched = make_network(config, task(), torch::kCUDA);
-        REQUIRE(same_weights(*recorded, *launched));
         SacOptions options;
         options.temperature = temperature;
         options.clip_gradient_norm = temperature == Temperature::kFixed ? 0 : 0.5;
-        recorded->train(), launched->train();
-        Learner replaying(learner_config(options), recorded), launching(learner_config(options), launched);
-        launching.launch_every_update();
+        LearntTwice twice(config_of(backbone, precision), learner_config(options));
+        auto& [recorded, launched, replaying, launching] = twice;
+        REQUIRE(same_weights(*recorded, *launched));
         Batches batches(torch::kCUDA);
         for (int update = 0; update < 12; ++update) {
           CAPTURE(update);
@@ -149,14 +165,10 @@ TEST_CASE("a recorded update computes what one launched step by step computes, b
 
 TEST_CASE("a recorded update takes the learning rate that is set after its recording, bit for bit as a launched one") {
   if (skip_without_gpu()) return;
-  const Config config = config_of("hqlt", "float32");
-  const auto recorded = make_network(config, task(), torch::kCUDA),
-             launched = make_network(config, task(), torch::kCUDA);
-  recorded->train(), launched->train();
   SacOptions options;
   options.target_rate = 0;
-  Learner replaying(learner_config(options), recorded), launching(learner_config(options), launched);
-  launching.launch_every_update();
+  LearntTwice twice(config_of("hqlt", "float32"), learner_config(options));
+  auto& [recorded, launched, replaying, launching] = twice;
   Batches batches(torch::kCUDA);
   for (int update = 0; update < 12; ++update) {
     CAPTURE(update);
@@ -184,11 +196,10 @@ TEST_CASE("a recorded update of other learners is the launched one, bit for bit,
     config.learner = learner;
     OptionList options = config.options();
     options.set("memory.dropout", "0");
-    const auto recorded = make_network(config, task(), torch::kCUDA),
-               launched = make_network(config, task(), torch::kCUDA), host = make_network(config, task(), torch::kCPU);
-    for (const auto& network : {recorded, launched, host}) network->train();
-    Learner replaying(config.learner, recorded), launching(config.learner, launched), on_host(config.learner, host);
-    launching.launch_every_update();
+    LearntTwice twice(config, config.learner);
+    auto& [recorded, launched, replaying, launching] = twice;
+    const auto host = training_network(config, torch::kCPU);
+    Learner on_host(config.learner, host);
     Batches batches(torch::kCUDA), same_batches(torch::kCPU);
     for (int update = 0; update < 12; ++update) {
       CAPTURE(update);
@@ -250,14 +261,10 @@ TEST_CASE("recorded updates over batches of changing lengths are the launched on
     for (const std::string precision : {"float32", "bfloat16"}) {
       CAPTURE(backbone);
       CAPTURE(precision);
-      const Config config = config_of(backbone, precision);
-      const auto recorded = make_network(config, task(), torch::kCUDA),
-                 launched = make_network(config, task(), torch::kCUDA);
-      recorded->train(), launched->train();
       SacOptions options;
       options.temperature = Temperature::kLearnt;
-      Learner replaying(learner_config(options), recorded), launching(learner_config(options), launched);
-      launching.launch_every_update();
+      LearntTwice twice(config_of(backbone, precision), learner_config(options));
+      auto& [recorded, launched, replaying, launching] = twice;
       Batches batches(torch::kCUDA);
       for (int update = 0; update < 30; ++update) {
         CAPTURE(update);
@@ -283,11 +290,8 @@ TEST_CASE("updates of LSTM and GRU are recorded like all others") {
                                                  {"memory.width", "20"},
                                                  {"network.hidden_width", "32"},
                                                  {"run.precision", "float32"}});
-    const auto recorded = make_network(config, task(), torch::kCUDA),
-               launched = make_network(config, task(), torch::kCUDA);
-    recorded->train(), launched->train();
-    Learner replaying(LearnerConfig("sac"), recorded), launching(LearnerConfig("sac"), launched);
-    launching.launch_every_update();
+    LearntTwice twice(config, LearnerConfig("sac"));
+    auto& [recorded, launched, replaying, launching] = twice;
     Batches batches(torch::kCUDA);
     for (int update = 0; update < 12; ++update) {
       CAPTURE(update);

@@ -10,7 +10,7 @@
 #include "agents/learn/ppo/losses.h"
 #include "agents/play/episode_store.h"
 #include "agents/play/rollout.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "tests/agents/act/small_agent.h"
 
 namespace engram::testing {

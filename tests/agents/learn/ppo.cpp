@@ -13,7 +13,7 @@
 #include "agents/learn/learner.h"
 #include "agents/learn/losses.h"
 #include "agents/learn/registry.h"
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 #include "base/error.h"
 #include "tests/agents/learn/batches.h"
 #include "tests/agents/learn/own_ratios.h"

@@ -18,7 +18,7 @@
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
 #include "tests/agents/play/probe_env.h"
-#include "tests/envs/ragged_task.h"
+#include "tests/envs/vec/ragged_task.h"
 
 using namespace engram;
 using engram::testing::RaggedTask;

@@ -57,6 +57,15 @@ double next_return(Rollout& rollout, ActionChoice choice) {
       if (episode.environment == 0) return episode.total_reward;
 }
 
+// An agent for telling(2), whose observation carries no news, so that greedy actions can only differ through dropout.
+std::shared_ptr<AgentNetwork> differing_by_dropout() {
+  torch::manual_seed(1);
+  auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 8, .dropout = 0.8},
+                                                small_backbone("none", 8), ProbeEnv(telling(2), 1).info());
+  scatter_weights(*network, 0.5);
+  return network;
+}
+
 }  // namespace
 
 TEST_CASE("every environment plays its quota, however long its episodes are") {
@@ -112,12 +121,7 @@ TEST_CASE("sampled actions are those of the first episode, whatever was drawn be
 }
 
 TEST_CASE("the network is evaluated without dropout and gets its mode back") {
-  // The observation carries no news, so that greedy actions can only differ through dropout.
-  const TaskInfo task = ProbeEnv(telling(2), 1).info();
-  torch::manual_seed(1);
-  const auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 8, .dropout = 0.8},
-                                                      small_backbone("none", 8), task);
-  scatter_weights(*network, 0.5);
+  const auto network = differing_by_dropout();
   Rollout rollout = probe_rollout(telling(2), network, 2);
   for (const bool training : {true, false}) {
     network->train(training);
@@ -135,12 +139,7 @@ TEST_CASE("the network is evaluated without dropout and gets its mode back") {
 }
 
 TEST_CASE("an evaluation with dropout repeats itself and leaves training's draws where they were") {
-  // As above: only dropout makes greedy actions differ.
-  const TaskInfo task = ProbeEnv(telling(2), 1).info();
-  torch::manual_seed(1);
-  const auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 8, .dropout = 0.8},
-                                                      small_backbone("none", 8), task);
-  scatter_weights(*network, 0.5);
+  const auto network = differing_by_dropout();
   Rollout rollout = probe_rollout(telling(2), network, 2, /*seed=*/1, /*first_environment=*/0,
                                   /*evaluates_with_dropout=*/true);
   const auto returns = [&](std::uint32_t first) {

@@ -13,8 +13,8 @@
 #include "envs/vec/cpu_vec_env.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
-#include "tests/envs/ragged_env.h"
-#include "tests/envs/ragged_task.h"
+#include "tests/envs/vec/ragged_env.h"
+#include "tests/envs/vec/ragged_task.h"
 #include "tests/gpu.h"
 
 using namespace engram;

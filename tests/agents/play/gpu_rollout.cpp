@@ -14,14 +14,14 @@
 #include "agents/play/episode_store.h"
 #include "agents/play/evaluator.h"
 #include "agents/play/rollout.h"
-#include "agents/run/trained_agent.h"
-#include "agents/run/trainer.h"
+#include "agents/run/trained/trained_agent.h"
+#include "agents/run/training/trainer.h"
 #include "envs/vec/cpu_vec_env.h"
 #include "storage/weights.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
-#include "tests/envs/ragged_env.h"
-#include "tests/envs/ragged_task.h"
+#include "tests/envs/vec/ragged_env.h"
+#include "tests/envs/vec/ragged_task.h"
 #include "tests/gpu.h"
 
 using namespace engram;

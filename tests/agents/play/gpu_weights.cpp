@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agents/play/rollout.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "nn/device/autocast.h"
 #include "nn/fused/prepared_weights.h"
 #include "nn/layers/layers.h"

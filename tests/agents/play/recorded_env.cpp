@@ -14,7 +14,7 @@
 #include "envs/vec/cpu_vec_env.h"
 #include "tests/agents/learn/batches.h"
 #include "tests/agents/play/probe_rollout.h"
-#include "tests/envs/ragged_task.h"
+#include "tests/envs/vec/ragged_task.h"
 
 using namespace engram;
 using engram::testing::RaggedTask;

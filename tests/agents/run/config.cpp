@@ -1,4 +1,4 @@
-#include "agents/run/config.h"
+#include "agents/run/config/config.h"
 
 #include <doctest/doctest.h>
 
@@ -9,13 +9,14 @@
 #include <string>
 
 #include "agents/learn/presets.h"
-#include "agents/run/choices.h"
+#include "agents/run/config/choices.h"
 #include "base/error.h"
-#include "envs/tasks/tmaze.h"
-#include "envs/tasks/visual_match.h"
+#include "envs/tasks/memory_rl/tmaze.h"
+#include "envs/tasks/memory_rl/visual_match.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/registry.h"
 #include "storage/settings.h"
+#include "tests/flipped_bit.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -351,10 +352,7 @@ TEST_CASE("a config file that is cut or flipped is refused in one line or taken,
   std::mt19937_64 random(1);
   int refused = 0;
   for (int i = 0; i < 10'000; ++i) {
-    std::string flipped = whole;
-    const std::size_t bit = random() % (whole.size() * 8);
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
-    const std::string message = error_of(flipped);
+    const std::string message = error_of(testing::flipped_bit(whole, random));
     REQUIRE(readable(message));
     refused += message.empty() ? 0 : 1;
   }

@@ -1,4 +1,4 @@
-#include "agents/run/device_failure.h"
+#include "agents/run/machine/device_failure.h"
 
 #include <c10/util/Exception.h>
 #include <doctest/doctest.h>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 #include "base/error.h"
 #include "storage/checkpoint.h"
 #include "storage/metrics.h"

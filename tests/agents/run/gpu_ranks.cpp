@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/hardware.h"
+#include "agents/run/machine/hardware.h"
 #include "tests/agents/learn/learning_task.h"
 #include "tests/gpu.h"
 #include "tests/ranks/in_processes.h"

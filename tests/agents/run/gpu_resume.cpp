@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "tests/agents/run/resumed_run.h"
+#include "tests/agents/run/small_visual_match.h"
 #include "tests/gpu.h"
 
 using namespace engram;
@@ -80,25 +81,12 @@ TEST_CASE("a state goes from the CPU to a GPU and back, as it is, and the run go
 
 TEST_CASE("a run on a GPU that is resumed at random points equals the uninterrupted one") {
   if (skip_without_gpu()) return;
-  const Settings settings = {{"task.name", "visual_match"},
-                             {"task.explore_steps", "2"},
-                             {"task.distractor_steps", "20"},
-                             {"task.reward_steps", "15"},
-                             {"memory.width", "48"},
-                             {"memory.layers", "2"},
-                             {"memory.heads", "2"},
-                             {"memory.dropout", "0.1"},
-                             {"network.hidden_width", "256"},
-                             {"network.dropout", "0.1"},
-                             {"run.num_envs", "3"},
-                             {"run.steps", "600"},
-                             {"run.random_episodes", "6"},
-                             {"replay.batch_episodes", "9"},
-                             {"evaluation.every_steps", "200"},
-                             {"evaluation.episodes", "4"},
-                             {"evaluation.final_episodes", "4"},
-                             {"run.metrics_every_steps", "100"},
-                             {"checkpoint.every_minutes", "0"}};
+  Settings settings = kSmallVisualMatch;
+  settings.insert(settings.end(), {{"memory.layers", "2"},
+                                   {"memory.heads", "2"},
+                                   {"memory.dropout", "0.1"},
+                                   {"network.dropout", "0.1"},
+                                   {"run.metrics_every_steps", "100"}});
   for (const char* backbone : {"hqlt", "deltanet", "transformer", "lstm"})
     for (const char* precision : {"bfloat16", "float32"}) {
       if (precision == std::string("float32") && backbone != std::string("hqlt")) continue;  // the same state

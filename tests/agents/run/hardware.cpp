@@ -1,4 +1,4 @@
-#include "agents/run/hardware.h"
+#include "agents/run/machine/hardware.h"
 
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/config.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 #include "tests/storage/temporary_folder.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "agents/act/network.h"
-#include "agents/run/train_observer.h"
+#include "agents/run/training/train_observer.h"
 #include "storage/safetensors.h"
 #include "storage/weights.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "agents/learn/presets.h"
-#include "agents/run/config.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/config/config.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 #include "tests/agents/learn/preset_learner.h"
 #include "tests/storage/temporary_folder.h"

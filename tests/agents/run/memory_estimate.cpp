@@ -1,4 +1,4 @@
-#include "agents/run/memory_estimate.h"
+#include "agents/run/machine/memory_estimate.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 #include "tests/storage/temporary_folder.h"
 

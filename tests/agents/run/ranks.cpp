@@ -18,7 +18,7 @@
 #include "agents/learn/registry.h"
 #include "agents/learn/sac/sac.h"
 #include "agents/play/evaluator.h"
-#include "agents/run/run_share.h"
+#include "agents/run/training/run_share.h"
 #include "agents/study/episode_log.h"
 #include "base/error.h"
 #include "storage/weights.h"

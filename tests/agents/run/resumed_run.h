@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 #include "storage/state_archive.h"
 
 namespace engram::testing {

@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <string>
 
-#include "agents/run/hardware.h"
-#include "agents/run/trainer.h"
+#include "agents/run/machine/hardware.h"
+#include "agents/run/training/trainer.h"
 #include "kernels/common/cuda_support.h"
 #include "storage/weights.h"
+#include "tests/agents/run/small_visual_match.h"
 #include "tests/gpu.h"
 
 using namespace engram;
@@ -18,22 +19,9 @@ using namespace engram;
 namespace {
 
 Config config_of(const std::string& backbone, const std::string& precision) {
-  return Config::from_settings({{"task.name", "visual_match"},
-                                {"task.explore_steps", "2"},
-                                {"task.distractor_steps", "20"},
-                                {"task.reward_steps", "15"},
-                                {"memory.name", backbone},
-                                {"memory.width", "48"},
-                                {"network.hidden_width", "256"},
-                                {"run.precision", precision},
-                                {"run.num_envs", "3"},
-                                {"run.steps", "600"},
-                                {"run.random_episodes", "6"},
-                                {"replay.batch_episodes", "9"},
-                                {"evaluation.every_steps", "200"},
-                                {"evaluation.episodes", "4"},
-                                {"evaluation.final_episodes", "4"},
-                                {"checkpoint.every_minutes", "0"}});
+  Settings settings = testing::kSmallVisualMatch;
+  settings.insert(settings.end(), {{"memory.name", backbone}, {"run.precision", precision}});
+  return Config::from_settings(settings);
 }
 
 constexpr std::size_t kPageTables = 512 << 10;

@@ -1,11 +1,11 @@
-#include "agents/run/task_change.h"
+#include "agents/run/trained/task_change.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "agents/play/evaluator.h"
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "agents/study/trace.h"
 #include "base/error.h"
 #include "storage/weights.h"

@@ -1,4 +1,4 @@
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "agents/run/run_recorder.h"
-#include "agents/run/trainer.h"
+#include "agents/run/training/run_recorder.h"
+#include "agents/run/training/trainer.h"
 #include "base/error.h"
 #include "storage/weights.h"
 #include "tests/agents/run/last_weights.h"

@@ -1,4 +1,4 @@
-#include "agents/run/trainer.h"
+#include "agents/run/training/trainer.h"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "storage/weights.h"
 #include "tests/agents/learn/learning_task.h"
 #include "tests/agents/run/resumed_run.h"

@@ -19,9 +19,9 @@
 
 #include "agents/learn/dqn/dqn.h"
 #include "agents/learn/sac/sac.h"
-#include "agents/run/run_recorder.h"
-#include "agents/run/trained_agent.h"
-#include "agents/run/trainer.h"
+#include "agents/run/trained/trained_agent.h"
+#include "agents/run/training/run_recorder.h"
+#include "agents/run/training/trainer.h"
 #include "agents/study/episode_log.h"
 #include "agents/study/run_diagnosis.h"
 #include "agents/study/statistics.h"

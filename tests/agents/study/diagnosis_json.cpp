@@ -2,22 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/agents/study/single_phase.h"
+
 using namespace engram;
-
-namespace {
-
-// Of ten episodes of a task with a single phase.
-Diagnosis single_phase(bool values_are_of_actions) {
-  Diagnosis diagnosis;
-  diagnosis.episodes = 10;
-  diagnosis.solved = 4;
-  diagnosis.values_are_of_actions = values_are_of_actions;
-  diagnosis.decisions = {.right = 4, .wrong = 6, .value_auc = 0.75, .phase = "junction"};
-  diagnosis.phases = {{"junction", 20, 0.5, 1, 0.25, 0.125}};
-  return diagnosis;
-}
-
-}  // namespace
+using testing::single_phase;
 
 TEST_CASE("in JSON values of actions are q, those of states value") {
   const auto of_actions = diagnosis_json(single_phase(true)), of_states = diagnosis_json(single_phase(false));

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/run/run_recorder.h"
+#include "agents/run/training/run_recorder.h"
 #include "base/error.h"
 #include "storage/weights.h"
 #include "tests/agents/act/small_agent.h"

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "tests/agents/act/state_values.h"
 
 using namespace engram;

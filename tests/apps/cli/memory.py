@@ -3,7 +3,7 @@ usage: memory.py ENGRAM"""
 
 from program import comparison, engram, engram_json, json_lines, refused, scratch_folder, with_changes
 
-FACTOR = 2  # kMemoryFactor, agents/run/memory_estimate.h
+FACTOR = 2  # kMemoryFactor, agents/run/machine/memory_estimate.h
 TINY = ["--task.name=tmaze", "--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16", "--device=cpu"]
 # Episodes long enough that an update takes most; three updates.
 AGENTS = {

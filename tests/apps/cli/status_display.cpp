@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "agents/run/trained_agent.h"
+#include "agents/run/trained/trained_agent.h"
 #include "tests/contains.h"
 
 using namespace engram;

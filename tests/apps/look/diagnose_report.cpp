@@ -6,20 +6,15 @@
 #include <string>
 #include <utility>
 
+#include "tests/agents/study/single_phase.h"
+
 using namespace engram;
 
 namespace {
 
-// Of ten episodes of a task with a single phase.
 RunDiagnosis found(bool values_are_of_actions) {
-  Diagnosis diagnosis;
-  diagnosis.episodes = 10;
-  diagnosis.solved = 4;
-  diagnosis.values_are_of_actions = values_are_of_actions;
-  diagnosis.decisions = {.right = 4, .wrong = 6, .value_auc = 0.75, .phase = "junction"};
-  diagnosis.phases = {{"junction", 20, 0.5, 1, 0.25, 0.125}};
   RunDiagnosis findings;
-  findings.greedy = findings.sampled = diagnosis;
+  findings.greedy = findings.sampled = testing::single_phase(values_are_of_actions);
   findings.why_none_replayed = "no checkpoint";
   return findings;
 }

@@ -36,10 +36,7 @@ TEST_CASE("DeltaNet equals its definition, computed step by step from its named 
                                          value_THV.select(1, h), factor * plain_sigmoid(project("beta").select(1, h)));
         heads.push_back(plain_rms_norm(read, p.at(block + "mixer.head_norm.weight")));
       }
-      const Tensor mixed = torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
-      x_TD = x_TD + dropped(*model, block + "mixer_dropout", mixed);
-      const Tensor mlp = swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
-      x_TD = x_TD + dropped(*model, block + "mlp_dropout", mlp);
+      x_TD = rest_of_block(*model, p, block, x_TD, heads);
     }
     CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-11);
   }

@@ -136,9 +136,7 @@ Tensor defined_block(const Tensor& x_TD, const Parameters& p, const std::string&
 }
 
 std::shared_ptr<SequenceModel> made(const Variant& variant, std::int64_t max_steps) {
-  torch::manual_seed(3);
-  auto model = make_model(variant, max_steps, torch::kFloat64);
-  enlarge_weights(*model);
+  auto model = enlarged_model(variant, max_steps, 3);
   return model;
 }
 
@@ -270,8 +268,8 @@ TEST_CASE("span-expanded attention has the state and the products of its definit
 
 TEST_CASE("what contradicts itself, and longer episodes than it was built for, are refused") {
   CHECK_THROWS_AS((ExpansionSpanOptions{.chunk = 50, .block = 32}.check()), UserError);
-  CHECK_THROWS_AS((ExpansionSpanOptions{.width = 30, .heads = 4}.check()), UserError);
-  CHECK_THROWS_AS((ExpansionSpanOptions{.width = 6, .heads = 2}.check()), UserError);  // RoPE of an odd head
+  CHECK_THROWS_AS((ExpansionSpanOptions{{.width = 30}, /*layers=*/2, /*heads=*/4}.check()), UserError);
+  CHECK_THROWS_AS((ExpansionSpanOptions{{.width = 6}}.check()), UserError);  // RoPE of an odd head
   CHECK_THROWS_AS((ExpansionSpanOptions{.block = 0}.check()), UserError);
   CHECK_THROWS_AS((ExpansionSpanOptions{.retrieved = -1}.check()), UserError);
   auto model = make_model(Settings{4, 4, 1, true}.variant(1), 10, torch::kFloat32);

@@ -313,9 +313,7 @@ TEST_CASE("the kernel of a step takes fewer fast weights than those of learning"
 TEST_CASE("the delta rule shows its write strengths, and the sums show what they have summed") {
   for (const char* name : {"fast_weights", "delta_2021", "gated_deltanet"}) {
     CAPTURE(name);
-    torch::manual_seed(7);
-    auto model = make_model({name, {{"width", "12"}, {"layers", "1"}}}, 10, torch::kFloat64);
-    enlarge_weights(*model);
+    auto model = enlarged_model({name, {{"width", "12"}, {"layers", "1"}}}, 10, 7);
     const Parameters p = parameters_by_name(*model);
     const Tensor x_BD = torch::randn({3, 12}, torch::kFloat64);
     MemoryState state = model->initial_state(3), plain = state.clone();

@@ -15,11 +15,6 @@ using torch::Tensor;
 
 namespace {
 
-Tensor plain_layer_norm(const Tensor& x, const Parameters& p, const std::string& name) {
-  const Tensor centred = x - x.mean(-1, true);
-  return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * p.at(name + ".weight") + p.at(name + ".bias");
-}
-
 // The sinusoidal code of a distance: sines, then cosines, of distance / 10000^(2f / D).
 Tensor distance_code(std::int64_t distance, std::int64_t width) {
   std::vector<double> sines, cosines;
@@ -52,12 +47,10 @@ TEST_CASE("GTrXL equals its definition, computed step by step from its named par
     for (const std::int64_t window : {4, 64}) {
       CAPTURE(width);
       CAPTURE(window);
-      torch::manual_seed(1);
-      auto model = make_model(
+      auto model = enlarged_model(
           {"gtrxl",
            {{"width", std::to_string(width)}, {"layers", "2"}, {"mlp_width", "5"}, {"window", std::to_string(window)}}},
-          kSteps, torch::kFloat64);
-      enlarge_weights(*model);
+          kSteps, 1);
       Parameters p = parameters_by_name(*model);
       for (auto& [name, value] : p) value = value.clone().requires_grad_();
       const Tensor input_TD = torch::randn({kSteps, width}, torch::kFloat64).requires_grad_();

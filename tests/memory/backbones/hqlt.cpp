@@ -136,10 +136,7 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
           }
           heads.push_back(plain_rms_norm(mixed, p.at(block + "mixer.head_norm.weight")));
         }
-        const Tensor mixed = torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
-        x_TD = x_TD + dropped(*model, block + "mixer_dropout", mixed);
-        const Tensor mlp = swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
-        x_TD = x_TD + dropped(*model, block + "mlp_dropout", mlp);
+        x_TD = rest_of_block(*model, p, block, x_TD, heads);
       }
       CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-11);
     }

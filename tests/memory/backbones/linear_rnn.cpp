@@ -226,5 +226,5 @@ TEST_CASE("options of linear recurrent networks that contradict each other are r
   CHECK_THROWS_WITH_AS((S5Options{{}, 0.5, 0.1}.check()), "memory.step_min 0.500000 is above memory.step_max 0.100000",
                        UserError);
   CHECK_THROWS_AS((MinGruOptions{{.state_width = -1}}.check()), UserError);
-  CHECK_THROWS_AS((RgLruOptions{{.width = 0}}.check()), UserError);
+  CHECK_THROWS_AS((RgLruOptions{{{.width = 0}}}.check()), UserError);
 }

@@ -79,9 +79,7 @@ TEST_CASE("stable Hadamard memory equals its definition, computed step by step")
 
 TEST_CASE("in training stable Hadamard memory draws rows anew in every pass, of each sequence; else it never does") {
   const torch::NoGradGuard no_grad;
-  torch::manual_seed(4);
-  auto model = make_model({"shm", {{"width", "6"}, {"memory_width", "5"}, {"calibrations", "9"}}}, 40, torch::kFloat64);
-  enlarge_weights(*model);
+  auto model = enlarged_model({"shm", {{"width", "6"}, {"memory_width", "5"}, {"calibrations", "9"}}}, 40, 4);
   const auto clock = seed_dropout(*model, 3);
   const Tensor input_BTD = torch::randn({1, 40, 6}, torch::kFloat64).expand({3, -1, -1});
   const auto by_steps = [&] {

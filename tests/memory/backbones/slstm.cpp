@@ -112,6 +112,6 @@ TEST_CASE("sLSTM has the state and the cost that its page says, and the linear f
   CHECK(bias_HX.narrow(1, 0, 50).abs().max().item<double>() == 0);
   CHECK(bias_HX.narrow(1, 100, 100).abs().max().item<double>() == 0);
   CHECK(model->supports_learning(torch::kFloat32, torch::kCPU).reason() == "only its recurrence has kernels");
-  CHECK_THROWS_AS((SlstmOptions{.width = 30, .heads = 4}.check()), UserError);
+  CHECK_THROWS_AS((SlstmOptions{{.width = 30}, /*layers=*/2, /*heads=*/4}.check()), UserError);
   CHECK_THROWS_AS((SlstmOptions{.layers = 0}.check()), UserError);
 }

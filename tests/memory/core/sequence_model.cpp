@@ -172,9 +172,7 @@ TEST_CASE("a row that is reset in the middle begins a new episode and leaves the
   const torch::NoGradGuard no_grad;
   for (const Variant& variant : small_variants()) {
     CAPTURE(variant.label());
-    torch::manual_seed(3);
-    auto model = make_model(variant, 40, torch::kFloat64);
-    enlarge_weights(*model);
+    auto model = enlarged_model(variant, 40, 3);
     const std::int64_t batch = 4, width = model->width();
     const Tensor input_BTD = torch::randn({batch, 40, width}, torch::kFloat64);
     // Before which step each row is reset; 40: never.
@@ -213,9 +211,7 @@ TEST_CASE("a row that is reset in the middle begins a new episode and leaves the
 TEST_CASE("what stands behind a row's length has no influence on outputs, gradients and state") {
   for (const Variant& variant : small_variants()) {
     CAPTURE(variant.label());
-    torch::manual_seed(4);
-    auto model = make_model(variant, 70, torch::kFloat64);
-    enlarge_weights(*model);
+    auto model = enlarged_model(variant, 70, 4);
     const Tensor lengths_B = lengths({70, 0, 33});
     const Tensor behind = (torch::arange(70) >= lengths_B.unsqueeze(1)).unsqueeze(2);
     const Tensor clean_BTD = torch::randn({3, 70, model->width()}, torch::kFloat64);
@@ -243,9 +239,7 @@ TEST_CASE("an empty row keeps its state") {
   const torch::NoGradGuard no_grad;
   for (const Variant& variant : small_variants()) {
     CAPTURE(variant.label());
-    torch::manual_seed(5);
-    auto model = make_model(variant, 150, torch::kFloat64);
-    enlarge_weights(*model);
+    auto model = enlarged_model(variant, 150, 5);
     const Tensor input_BTD = torch::randn({2, kLong, model->width()}, torch::kFloat64);
     const MemoryState before = model->forward(input_BTD, lengths({kLong, kLong})).final_state;
     for (const std::int64_t steps : {std::int64_t{0}, kLong}) {
@@ -263,9 +257,7 @@ TEST_CASE("no output depends on a later input") {
   const torch::NoGradGuard no_grad;
   for (const Variant& variant : small_variants()) {
     CAPTURE(variant.label());
-    torch::manual_seed(6);
-    auto model = make_model(variant, 150, torch::kFloat64);
-    enlarge_weights(*model);
+    auto model = enlarged_model(variant, 150, 6);
     const Tensor input_BTD = torch::randn({2, 150, model->width()}, torch::kFloat64);
     const Tensor output_BTD = model->forward(input_BTD);
     for (const std::int64_t change : {1, 64, 71, 149}) {
@@ -282,9 +274,7 @@ TEST_CASE("gradients equal finite differences, to parameters, input and initial 
   for (const Variant& variant : small_variants()) {
     if (too_sharp_for_differences(variant)) continue;
     CAPTURE(variant.label());
-    torch::manual_seed(7);
-    auto model = make_model(variant, 90, torch::kFloat64);
-    enlarge_weights(*model);
+    auto model = enlarged_model(variant, 90, 7);
     // Rows at positions 6, 0 and 3, the first over more than one chunk.
     const MemoryState start =
         model->forward(torch::randn({3, 6, model->width()}, torch::kFloat64), lengths({6, 0, 3})).final_state.detach();
@@ -346,9 +336,7 @@ TEST_CASE("gradients equal finite differences, to parameters, input and initial 
 TEST_CASE("in training mode the step path carries memory exactly as in evaluation mode") {
   for (const Variant& variant : small_variants()) {
     CAPTURE(variant.label());
-    torch::manual_seed(8);
-    auto model = make_model(variant, 10, torch::kFloat64);
-    enlarge_weights(*model);
+    auto model = enlarged_model(variant, 10, 8);
     const Tensor history_BTD = torch::randn({2, 6, model->width()}, torch::kFloat64);
     const Tensor same_BD = torch::randn({1, model->width()}, torch::kFloat64).expand({2, -1});
     const auto output_after_history = [&](bool training) {
@@ -377,9 +365,7 @@ TEST_CASE("dropout acts in training mode alone, in forward and in step, and leav
                           Variant{"mlstm", settings}, Variant{"gtrxl", settings}}) {
     if (variant.backbone.starts_with("hqlt")) variant.settings.emplace_back("window", "2");
     CAPTURE(variant.label());
-    torch::manual_seed(9);
-    auto model = make_model(variant, 10, torch::kFloat64);
-    enlarge_weights(*model);
+    auto model = enlarged_model(variant, 10, 9);
     const Tensor input_BTD = torch::randn({2, 4, 12}, torch::kFloat64);
     // Longer than the window, so that the delayed fast weights are written, too.
     const auto steps = [&] {

@@ -32,6 +32,12 @@ inline torch::Tensor plain_rms_norm(const torch::Tensor& x, const torch::Tensor&
   return x / (x.square().mean(-1, true) + 1e-6).sqrt() * weight;
 }
 
+// With the weight and the bias of `name`.
+inline torch::Tensor plain_layer_norm(const torch::Tensor& x, const Parameters& p, const std::string& name) {
+  const torch::Tensor centred = x - x.mean(-1, true);
+  return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * p.at(name + ".weight") + p.at(name + ".bias");
+}
+
 inline torch::Tensor plain_silu(const torch::Tensor& x) { return x / (1 + (-x).exp()); }
 inline torch::Tensor plain_sigmoid(const torch::Tensor& x) { return 1 / (1 + (-x).exp()); }
 
@@ -39,6 +45,15 @@ inline torch::Tensor swiglu(const torch::Tensor& x, const Parameters& p, const s
   const torch::Tensor hidden =
       plain_silu(x.matmul(p.at(name + "gate.weight").t())) * x.matmul(p.at(name + "up.weight").t());
   return hidden.matmul(p.at(name + "down.weight").t());
+}
+
+// What a block of DeltaNet or HQLT makes of its input x [T, D] and the outputs of its mixer's heads, each [T, V].
+inline torch::Tensor rest_of_block(const SequenceModel& model, const Parameters& p, const std::string& block,
+                                   torch::Tensor x_TD, const std::vector<torch::Tensor>& heads) {
+  const torch::Tensor mixed = torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
+  x_TD = x_TD + dropped(model, block + "mixer_dropout", mixed);
+  const torch::Tensor mlp = swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+  return x_TD + dropped(model, block + "mlp_dropout", mlp);
 }
 
 // One head's fast weights over a sequence: q, k [T, K], v [T, V], beta [T] -> [T, V].
