@@ -87,7 +87,9 @@ Experiment find_sweep(const SweepOptions& options, const CommandLine& line, cons
   SettingsLayers layers;
   if (!options.config.empty()) layers.push_back(read_settings(options.config));
   layers.push_back({.settings = line.settings, .name = kCommandLine});
-  return sweep_of(layers);
+  Experiment sweep = sweep_of(layers);
+  if (begun) check_same_sweep(folder, sweep);
+  return sweep;
 }
 
 void print_cost(const TuneOptions& tune, const TunedPlace& place, const Machine& machine) {

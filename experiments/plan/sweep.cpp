@@ -71,19 +71,19 @@ Experiment read_sweep(const fs::path& folder) {
   return Experiment::from_settings(read_settings(sweep_file(folder)));
 }
 
+void check_same_sweep(const fs::path& folder, const Experiment& sweep) {
+  const auto [before, now] = first_difference(read_sweep(folder).to_ini(), sweep.to_ini());
+  if (before != now)
+    throw UserError("'" + folder.string() + "' was made with " + before + " and cannot go on with " + now +
+                    ": take another folder");
+}
+
 void write_sweep(const fs::path& folder, const Experiment& sweep) {
-  const std::string text = sweep.to_ini();
   std::error_code error;
-  if (fs::exists(sweep_file(folder), error)) {
-    const auto [before, now] = first_difference(read_sweep(folder).to_ini(), text);
-    if (before != now)
-      throw UserError("'" + folder.string() + "' was made with " + before + " and cannot go on with " + now +
-                      ": take another folder");
-    return;
-  }
+  if (fs::exists(sweep_file(folder), error)) return;
   fs::create_directories(folder, error);
   if (error) throw UserError("folder '" + folder.string() + "' cannot be created: " + error.message());
-  replace_file(sweep_file(folder), [&](std::ostream& out) { out << text; });
+  replace_file(sweep_file(folder), [&](std::ostream& out) { out << sweep.to_ini(); });
 }
 
 TunedPlace plan_sweep(const Experiment& sweep, const fs::path& folder) {

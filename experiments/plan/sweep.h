@@ -21,8 +21,9 @@ std::filesystem::path best_config_file(const std::filesystem::path& folder);
 Experiment sweep_of(const SettingsLayers& layers);
 // That of a folder. Throws UserError if it has none.
 Experiment read_sweep(const std::filesystem::path& folder);
-// Begins a sweep, or goes on with the same. Throws UserError, naming the first line that differs, where the folder has
-// another one. Errors are those of replace_file().
+// Throws UserError, naming the first line that differs, where the folder has another one.
+void check_same_sweep(const std::filesystem::path& folder, const Experiment& sweep);
+// Writes sweep.ini where there is none. Errors are those of replace_file().
 void write_sweep(const std::filesystem::path& folder, const Experiment& sweep);
 
 // Its one place with all tries.

@@ -39,7 +39,7 @@ def training(folder):
 
 def kill_again_and_again(folder, *command):
     """Kills the program at several moments of its tuning, and leaves the folder for the same command to go on."""
-    for round in range(4):
+    for round in range(3):
         process = program.start(*command)
         wait_for(lambda: training(folder), process)
         time.sleep(1.1 * round)
