@@ -73,7 +73,7 @@ void print_sweep_help(const OptionList& own) {
                    "section.key = values to try. The same on the command line: --tune.seeds 1-4.",
                    0)
             << "\n\nExamples\n"
-               "  engram sweep runs/rates --task.name tmaze --memory.name gru --run.steps 20000 \\\n"
+               "  engram sweep runs/rates --task.name tmaze --memory.name gru \\\n"
                "    --tune.learner.learning_rate 3e-4,1e-3,3e-3 --tune.memory.layers 1,2\n"
                "  engram train runs/best --config runs/rates/best.ini --seed 10\n";
 }

@@ -165,6 +165,7 @@ EarlierRuns EarlierRuns::parse(const std::string& text, const fs::path& file) {
     if (row.text("state") != "finished" || row.text("final_success").empty()) continue;
     RunResult run = result_in(row);
     const std::string name = run.plan.name();
+    if (const std::string tuned = row.text("tuned"); !tuned.empty()) earlier.tuned_[name] = tuned;
     if (!earlier.runs_.emplace(name, std::move(run)).second) throw UserError(record + " is run " + name + " again");
   }
   return earlier;
@@ -183,6 +184,9 @@ std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {
   for (const BudgetPart& part : kBudgetParts)
     if (const auto theirs = earlier.budget.*part.value, planned = plan.budget.*part.value; theirs != planned)
       throw differs(part.name, std::to_string(theirs), std::to_string(planned));
+  if (const auto tuned = tuned_.find(plan.name()); tuned != tuned_.end() && plan.tuned)
+    if (const std::string planned = settings_text(*plan.tuned); planned != tuned->second)
+      throw differs("tuned settings", tuned->second, planned);
   if (plan.range)
     throw UserError(where_ + " has run " + plan.name() + " without its evaluations at " + plan.range->text() +
                     ": only its folder has them");

@@ -26,13 +26,14 @@ class EarlierRuns {
   static EarlierRuns parse(const std::string& text, const std::filesystem::path& file);
 
   std::size_t size() const { return runs_.size(); }
-  // Nothing where the run is not among them. Throws UserError if it is with another control or budget than planned, or
-  // if the plan has a range, of which a report's CSV has no evaluations.
+  // Nothing where the run is not among them. Throws UserError if it is with another control, budget or choice of tuning
+  // than planned, or if the plan has a range, of which a report's CSV has no evaluations.
   std::optional<RunResult> find(const PlannedRun& plan) const;
 
  private:
   std::string where_;
-  std::map<std::string, RunResult> runs_;  // by PlannedRun::name()
+  std::map<std::string, RunResult> runs_;     // by PlannedRun::name()
+  std::map<std::string, std::string> tuned_;  // by the same: settings_text() of what tuning had chosen
 };
 
 // As read_run_state() has it; where the folder holds no finished run, an earlier one is finished.

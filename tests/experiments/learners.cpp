@@ -143,6 +143,14 @@ TEST_CASE("a report's table has the tries of tuning as what they are, and no sco
         std::string::npos);
   CHECK(csv.find("\nt,gru,,none,tuning,it is not finite,dropped after rung 1,1,learner.learning_rate = 1e-4,,") !=
         std::string::npos);
-  CHECK(EarlierRuns::parse(csv, "report.csv").size() == 1);
+  const EarlierRuns earlier = EarlierRuns::parse(csv, "report.csv");
+  CHECK(earlier.size() == 1);
+  PlannedRun run = comparison.run("t/gru/1");
+  CHECK(earlier.find(run));
+  run.tuned = Settings{{"learner.learning_rate", "1e-4"}};
+  CHECK(message_of<UserError>([&] {
+          earlier.find(run);
+        }).find("tuned settings learner.learning_rate = 2e-3, planned is learner.learning_rate = 1e-4") !=
+        std::string::npos);
   CHECK(analyse(results, {.resamples = 1000}).scores[0].cells[0][0]->value == 0.5);
 }
