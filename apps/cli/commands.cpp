@@ -9,6 +9,7 @@ const std::vector<Command>& commands() {
       {"diagnose", "say why a trained agent does not solve its task: decisions, critics, memory", run_diagnose,
        describe_diagnose},
       {"compare", "train several backbones on several tasks, and report on them", run_compare, describe_compare},
+      {"sweep", "find the best of some settings of one agent", run_sweep, describe_sweep},
       {"render", "film an agent at work", run_render, describe_render},
       {"play", "play a task yourself, in a terminal", run_play, describe_play},
       {"inspect", "say what a run directory or a file of tensors is, and where a run stands", run_inspect,

@@ -27,6 +27,7 @@ const std::vector<Command>& commands();
 
 int run_train(const std::vector<std::string>& arguments);
 int run_compare(const std::vector<std::string>& arguments);
+int run_sweep(const std::vector<std::string>& arguments);
 int run_evaluate(const std::vector<std::string>& arguments);
 int run_diagnose(const std::vector<std::string>& arguments);
 int run_render(const std::vector<std::string>& arguments);
@@ -40,6 +41,7 @@ int run_completion(const std::vector<std::string>& arguments);
 
 void describe_train(const CommandVisitor& visit);
 void describe_compare(const CommandVisitor& visit);
+void describe_sweep(const CommandVisitor& visit);
 void describe_evaluate(const CommandVisitor& visit);
 void describe_diagnose(const CommandVisitor& visit);
 void describe_render(const CommandVisitor& visit);

@@ -101,8 +101,11 @@ std::vector<Completed> everything() {
       if (values.empty() && !flag) values = choices_of(option.allowed);
       completed.options.push_back({option.name, option.help, option.allowed, !flag, values});
     }
-    for (const std::string& key : syntax.setting_keys)
-      completed.options.push_back(*std::ranges::find(settings, key, &CompletedOption::name));
+    for (const std::string& key : syntax.setting_keys) {
+      const auto found = std::ranges::find(settings, key, &CompletedOption::name);
+      completed.options.push_back(found != settings.end() ? *found
+                                                          : CompletedOption{key, "of tuning", "text", true, {}});
+    }
     if (!syntax.positional.empty()) {
       completed.argument = syntax.positional.front();
       completed.arguments = values_of(syntax, completed.argument);

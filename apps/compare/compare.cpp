@@ -2,13 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -17,8 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "agents/run/machine/hardware.h"
-#include "agents/run/machine/memory_estimate.h"
 #include "agents/run/trained/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
@@ -26,24 +22,20 @@
 #include "apps/cli/screen_table.h"
 #include "apps/cli/status_display.h"
 #include "apps/cli/taken_signals.h"
-#include "apps/cli/threads.h"
-#include "apps/compare/estimate.h"
+#include "apps/compare/machine.h"
+#include "apps/compare/plan_text.h"
 #include "apps/compare/process_launcher.h"
 #include "apps/compare/progress.h"
 #include "apps/compare/report.h"
 #include "apps/compare/shard.h"
-#include "apps/train/train_seeds.h"
+#include "apps/compare/tuning.h"
 #include "base/error.h"
-#include "base/machine_memory.h"
-#include "base/processors.h"
 #include "base/words.h"
-#include "experiments/plan/budgets.h"
 #include "experiments/plan/plan.h"
-#include "experiments/plan/random_play.h"
-#include "experiments/report/text.h"
 #include "experiments/results/csv.h"
 #include "experiments/results/earlier_runs.h"
 #include "experiments/run/run_all.h"
+#include "experiments/run/tune.h"
 #include "nn/device/device.h"
 #include "nn/device/gpu_share.h"
 #include "storage/files.h"
@@ -57,21 +49,22 @@ struct CompareOptions {
   std::string config;
   std::string run;
   std::string tasks;
+  std::string learners;
   std::string backbones;
   std::string seeds;
   std::string match;
   std::string reference;
   std::string earlier;
-  std::string device = "auto";
-  int jobs = 0;
-  int seeds_per_job = 1;
+  PoolOptions pool;
   std::string shard = "1/1";
+  bool tune_only = false;
   bool dry_run = false;
 
   void list_options(OptionList& list) {
     list.add("run", run, "folder of the comparison; new, empty, or one to go on with");
     list.add("config", config, "INI file of the experiment; needless to go on");
     list.add("tasks", tasks, "labels of the tasks to run, as in a,b; all where it is not given");
+    list.add("learners", learners, "labels of the learners to run, of an experiment that has some; all likewise");
     list.add("backbones", backbones, "labels of the backbones to run, controls included; all where it is not given");
     list.add("seeds", seeds, "as in 0-4,8; those of the experiment where it is not given");
     list.add("match", match, "parameters | state | flops | none: what widths are chosen to agree in");
@@ -79,12 +72,11 @@ struct CompareOptions {
     list.add("earlier", earlier,
              ".csv of an earlier report of this comparison: its finished runs are not made again, and stand in the "
              "reports to come");
-    list.add("device", device, "auto (GPUs where there are some) | cpu | cuda");
-    list.add("jobs", jobs, {0, 4096}, "runs at once; 0: one for each GPU, or each processor available");
-    list.add("seeds-per-job", seeds_per_job, {1, kMostSeedsAtOnce},
-             "seeds of a task and a backbone that one process trains at once, as train --seeds does");
+    pool.list_options(list);
     list.add("shard", shard, "I/N: the I-th of N parts of the runs, for N machines or the array of a cluster");
-    list.add("dry-run", dry_run, "show the plan, the budgets and how long it takes at most; write nothing");
+    list.add("tune-only", tune_only, "choose what [tune] tries, and begin no run of the comparison");
+    list.add("dry-run", dry_run,
+             "show the plan, the budgets, what tuning costs and how long it takes at most; write nothing");
   }
 };
 
@@ -100,13 +92,13 @@ CommandSyntax compare_syntax() {
 }
 
 void print_compare_help(const OptionList& own) {
-  std::cout << help_head({"engram compare --config FILE --run DIR [--tasks a,b] [--backbones a,b] [--seeds 0-4] "
-                          "[--section.key value ...]",
+  std::cout << help_head({"engram compare --config FILE --run DIR [--tasks a,b] [--learners a,b] [--backbones a,b] "
+                          "[--seeds 0-4] [--section.key value ...]",
                           "engram compare --run DIR"},
                          {"Trains tasks x backbones x seeds, each run in a run directory and, but for --seeds-per-job, "
                           "a process of its own, several at once. It may be stopped and killed at any time: the same "
                           "command goes on where it was, and tries again what has failed. A later call may add tasks, "
-                          "backbones and seeds. Settings on the command line hold for every run."})
+                          "learners, backbones and seeds. Settings on the command line hold for every run."})
             << "The command's own options\n";
   print_options(std::cout, own);
   std::cout
@@ -114,8 +106,10 @@ void print_compare_help(const OptionList& own) {
       << wrapped(
              "Config file: [compare] with question, seeds, match, match_mlp, reference, controls and evaluate (such "
              "as task.corridor_length: 10,20,50: every trained agent is evaluated at these values, too); the "
-             "sections of a run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with "
-             "section.key = value for what is theirs. configs/compare/ has examples.",
+             "sections of a run's config for what all runs share; [tasks.LABEL], [learners.LABEL] and "
+             "[backbones.LABEL] with section.key = value for what is theirs; [tune] with seeds, tries, draw_seed, "
+             "rungs, "
+             "keep and section.key = values to choose from before the runs. configs/compare/ has examples.",
              0)
       << "\n\n"
       << wrapped(
@@ -162,6 +156,7 @@ Wanted find_experiment(const CompareOptions& options, const Settings& settings) 
   Experiment now =
       options.config.empty() ? Experiment::read(folder, more) : Experiment::from_file(options.config, more);
   if (!options.tasks.empty()) now.select_tasks(parse_labels(options.tasks));
+  if (!options.learners.empty()) now.select_learners(parse_labels(options.learners));
   if (!options.backbones.empty()) now.select_backbones(parse_labels(options.backbones));
   now.override_settings(settings);
   Wanted wanted{now, now};
@@ -192,7 +187,7 @@ std::vector<const PlannedRun*> runs_of_call(const std::vector<PlannedRun>& runs,
   std::vector<const PlannedRun*> selected;
   for (const PlannedRun& run : runs)
     if (find_entry(now.tasks, run.task) != nullptr && find_entry(now.backbones, run.backbone) != nullptr &&
-        std::ranges::binary_search(now.seeds, run.seed))
+        find_entry(now.learners, run.learner) != nullptr && std::ranges::binary_search(now.seeds, run.seed))
       selected.push_back(&run);
   std::vector<std::size_t> order(selected.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -208,143 +203,31 @@ std::vector<const PlannedRun*> runs_of_call(const std::vector<PlannedRun>& runs,
   return mine;
 }
 
-Machine find_machine(const CompareOptions& options, const std::vector<const PlannedRun*>& runs) {
-  if (options.device != "auto" && options.device != "cpu" && options.device != "cuda")
-    throw UserError("--device '" + options.device + "' is not allowed; it takes auto | cpu | cuda");
-  const int processors = available_processors();
-  const int gpus = options.device == "cpu" ? 0 : static_cast<int>(torch::cuda::device_count());
-  const bool needs_gpu = options.device == "cuda" || std::ranges::any_of(runs, [&](const PlannedRun* run) {
-                           return options.device != "cpu" && run->config.run.device.starts_with("cuda");
-                         });
-  if (needs_gpu && gpus == 0) throw UserError(no_gpu_text(device_count_error()) + "; use --device cpu");
-  for (int gpu = 0; gpu < gpus; ++gpu)
-    parse_device("cuda:" + std::to_string(gpu));  // before any run: it has code for it
-  int threads = 1;
-  for (const PlannedRun* run : runs) threads = std::max(threads, run->config.run.threads);
-  Machine machine{.jobs = options.jobs, .gpus = gpus};
-  machine.seeds_per_job = options.seeds_per_job;
-  if (machine.jobs == 0) machine.jobs = gpus > 0 ? gpus : std::max(1, processors / (threads * machine.seeds_per_job));
-  machine.jobs = std::min(machine.jobs, std::max(1, static_cast<int>(runs.size())));
-  machine.threads = std::max(1, processors / machine.runs_at_once());
-  return machine;
+// The tries of the places of these runs.
+std::vector<TunedPlace> plan_tuning(const Experiment& all, const std::vector<const PlannedRun*>& runs,
+                                    const fs::path& directory) {
+  if (!all.tune) return {};
+  std::set<std::string> wanted;
+  for (const PlannedRun* run : runs) wanted.insert(run->place());
+  // Of the whole experiment: whether all memories have as many tries does not depend on what is selected.
+  std::vector<TunedPlace> places = plan_tries(all, tuning_folder(directory));
+  std::erase_if(places, [&](const TunedPlace& place) { return !wanted.contains(place.place); });
+  return places;
 }
 
-std::string machine_text(const Machine& machine) {
-  const int runs = machine.runs_at_once();
-  const std::string text = (machine.seeds_per_job > 1 ? "up to " : "") + counted(runs, "run") + " at once on ";
-  return text + (machine.gpus == 0 ? "the CPU" : counted(machine.gpus, "GPU"));
+// Those of them that have not chosen yet.
+std::vector<TunedPlace> still_to_tune(std::vector<TunedPlace> places, const std::vector<const PlannedRun*>& runs) {
+  std::set<std::string> untuned;
+  for (const PlannedRun* run : runs)
+    if (!run->tuned) untuned.insert(run->place());
+  std::erase_if(places, [&](const TunedPlace& place) { return !untuned.contains(place.place); });
+  return places;
 }
 
-// ---- The plan, for people.
-
-void print_tasks(const Experiment& experiment, const std::vector<const PlannedRun*>& runs) {
-  ScreenTable table({{"task"},
-                     {"of"},
-                     {"steps of\nan episode", true},
-                     {"steps\nof a run", true},
-                     {"chance,\n%", true},
-                     {"random\nplay, %", true}});
-  for (const ExperimentEntry& task : experiment.tasks) {
-    const auto found = std::ranges::find(runs, task.label, &PlannedRun::task);
-    if (found == runs.end()) continue;
-    const Config& config = (*found)->config;
-    const TaskInfo info = config.task.info();
-    table.add({task.label, info.name, std::to_string(info.max_episode_steps),
-               count_text(static_cast<double>(config.run.steps)),
-               info.chance_success ? percent(*info.chance_success) : "-",
-               percent(play_at_random(config.task).success.estimate)});
-  }
-  std::cout << "\n" << table.text(0);
-}
-
-// Of the whole in percent, "75".
-std::string share_text(std::int64_t part, std::int64_t whole) {
-  return std::to_string(whole == 0 ? 0 : std::lround(100 * static_cast<double>(part) / static_cast<double>(whole)));
-}
-
-void print_budgets(const Experiment& experiment, const std::vector<const PlannedRun*>& runs) {
-  ScreenTable table({{"backbone"},
-                     {"\nwidth", true},
-                     {"MLP\nwidth", true},
-                     {"para-\nmeters", true},
-                     {"% in\nMLPs", true},
-                     {"bytes\nof state", true},
-                     {"flops\na step", true},
-                     {"% in\nMLPs", true}});
-  for (const ExperimentEntry& backbone : experiment.backbones) {
-    // The state and the work of some grow with the task's length.
-    std::vector<std::pair<const PlannedRun*, std::string>> rows;
-    for (const PlannedRun* run : runs) {
-      if (run->backbone != backbone.label || run->seed != runs.front()->seed) continue;
-      const auto same = std::ranges::find_if(rows, [&](const auto& row) { return row.first->budget == run->budget; });
-      if (same == rows.end())
-        rows.emplace_back(run, run->task);
-      else
-        same->second += ", " + run->task;
-    }
-    for (const auto& [run, tasks] : rows) {
-      const Budget& own = run->budget;
-      const std::string memory = run->config.memory.name();
-      table.add({run->backbone == memory ? memory : run->backbone + " (" + memory + ")", std::to_string(own.width),
-                 own.mlp_width > 0 ? std::to_string(own.mlp_width) : "-", std::to_string(own.parameters),
-                 share_text(own.mlp_parameters, own.parameters), std::to_string(own.state_bytes),
-                 std::to_string(own.flops_per_step), share_text(own.mlp_flops_per_step, own.flops_per_step)});
-      if (rows.size() > 1) table.add({"  in " + tasks});
-    }
-  }
-  std::cout << "\n" << table.text(0);
-}
-
-torch::Device device_of(const PlannedRun& run, const Machine& machine) {
-  const bool gpu = machine.gpus > 0 && run.config.run.device != "cpu";
-  return gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
-}
-
-// Throws UserError where one of the runs, as many as go on at once, cannot fit into memory. Seeds are alike.
-void check_memory_of_runs(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
-  std::set<std::pair<std::string, std::string>> checked;
-  for (const PlannedRun* run : runs) {
-    if (!checked.emplace(run->task, run->backbone).second) continue;
-    const torch::Device device = device_of(*run, machine);
-    const int devices = device.is_cuda() ? machine.gpus : 1;
-    try {
-      check_memory_of_machine(run->config, device, (machine.runs_at_once() + devices - 1) / devices);
-    } catch (const UserError& error) {
-      throw UserError(run->task + "/" + run->backbone + ", with " + machine_text(machine) + ": " + error.what());
-    }
-  }
-}
-
-void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
-  constexpr std::size_t kMostLabel = 22;
-  std::map<std::pair<std::string, std::string>, std::vector<const PlannedRun*>> pairs;
-  for (const PlannedRun* run : runs) pairs[{run->task, run->backbone}].push_back(run);
-  const auto columns = [&](std::string PlannedRun::*label, std::size_t least) {
-    for (const PlannedRun* run : runs) least = std::max(least, std::min(kMostLabel, (run->*label).size()));
-    return static_cast<int>(least);
-  };
-  const int tasks = columns(&PlannedRun::task, 5), backbones = columns(&PlannedRun::backbone, 8);
-  // Line by line: each is measured for a while.
-  std::printf("\n%-*s  %-*s  %4s  %12s  %8s\n", tasks, "to do", backbones, "", "runs", "each at most", "memory");
-  double total = 0, longest = 0;
-  for (const auto& [pair, group] : pairs) {
-    const PlannedRun& run = *group.front();
-    const torch::Device device = device_of(run, machine);
-    const int threads = use_threads(training_threads(run.config, device, machine.threads).count);
-    const double seconds = estimate_seconds(run, device, threads);
-    total += seconds * static_cast<double>(group.size());
-    longest = std::max(longest, seconds);
-    std::printf("%-*s  %-*s  %4zu  %12s  %8s\n", tasks, shortened(run.task, kMostLabel).c_str(), backbones,
-                shortened(run.backbone, kMostLabel).c_str(), group.size(), duration_text(seconds).c_str(),
-                memory_text(estimate_memory(run.config, device).total()).c_str());
-    std::fflush(stdout);
-  }
-  std::string text = "At most about " + duration_text(std::max(longest, total / machine.runs_at_once())) + " with " +
-                     machine_text(machine) +
-                     ", as measured here now; runs that reach evaluation.stop_at_success end earlier, runs beside each "
-                     "other are slower.";
-  if (runs.front()->range) text += " The evaluations at " + runs.front()->range->text() + " come on top.";
-  std::cout << "\n" << wrapped(text, 0, kScreenColumns) << "\n";
+int say_stopped(int signal, const fs::path& directory) {
+  std::cout << "Stopped by " << signal_name(signal) << ". To go on:\n  "
+            << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
+  return kSignalStatus + signal;
 }
 
 }  // namespace
@@ -365,15 +248,28 @@ int run_compare(const std::vector<std::string>& arguments) {
   const Shard shard = parse_shard(options.shard);
   const fs::path directory = options.run;
   const Wanted wanted = find_experiment(options, line->settings);
-  const std::vector<PlannedRun> all = plan_runs(wanted.all, directory);
-  const std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
+  std::vector<PlannedRun> all = plan_runs(wanted.all, directory);
+  std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
   if (runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");
+  if (options.tune_only && !wanted.all.tune) throw UserError("--tune-only is for an experiment with a section [tune]");
+  const std::vector<TunedPlace> tuned_places = plan_tuning(wanted.all, runs, directory);
+  std::vector<TunedPlace> places = still_to_tune(tuned_places, runs);
+  if (!places.empty() && shard.count > 1)
+    throw UserError(
+        "--shard " + options.shard + " and [tune] of which " + counted(places.size(), "place") +
+        (places.size() == 1 ? " has" : " have") +
+        " still to choose contradict each other: tune with --tune-only and without --shard first, on as many "
+        "machines as share the folder");
   const Earlier earlier = find_earlier(options);
   std::vector<const PlannedRun*> to_do;
   for (const PlannedRun* run : runs)
     if (read_run_state(directory, *run, earlier.runs).stage != RunStage::kFinished) to_do.push_back(run);
-  const Machine machine = find_machine(options, to_do);
+  std::vector<const PlannedRun*> tries;
+  for (const TunedPlace& place : places)
+    for (const PlannedRun& run : place.runs) tries.push_back(&run);
+  const Machine machine = find_machine(options.pool, to_do);
   check_memory_of_runs(to_do, machine);
+  check_memory_of_runs(tries, machine);
 
   if (!wanted.all.question.empty()) std::cout << wrapped(one_line(wanted.all.question), 0, kScreenColumns) << "\n";
   std::cout << size_text(wanted.now)
@@ -383,8 +279,9 @@ int run_compare(const std::vector<std::string>& arguments) {
   if (options.dry_run) {
     print_tasks(wanted.now, runs);
     print_budgets(wanted.now, runs);
+    if (wanted.all.tune) print_tuning(*wanted.all.tune, tuned_places, runs);
     std::cout << std::flush;
-    if (!to_do.empty()) print_estimate(to_do, machine);
+    if (!to_do.empty()) print_estimate(to_do, machine, wanted.all.tune ? &*wanted.all.tune : nullptr, places);
     return 0;
   }
 
@@ -396,16 +293,27 @@ int run_compare(const std::vector<std::string>& arguments) {
   write_plan(directory, wanted.all, all);
   if (earlier.to_keep)
     replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
+  if (!places.empty()) {
+    if (const int signal =
+            run_tuning(tuning_folder(directory), *wanted.all.tune, places, find_machine(options.pool, tries), *signals);
+        signal != 0)
+      return say_stopped(signal, directory);
+    // With what was chosen, which the seeds of the comparison have had no part in.
+    all = plan_runs(wanted.all, directory);
+    runs = runs_of_call(all, wanted.now, shard);
+    write_plan(directory, wanted.all, all);
+  }
+  if (options.tune_only) {
+    std::cout << "All settings are chosen. To go on:\n  "
+              << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
+    return 0;
+  }
   ProcessLauncher launcher(directory, machine, *signals);
   const RunsOutcome outcome = [&] {
     CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
     return run_all(directory, runs, earlier.runs, machine, launcher, progress);
   }();  // its live line is gone
-  if (outcome.stopped) {
-    std::cout << "Stopped by " << signal_name(launcher.stopped_by()) << ". To go on:\n  "
-              << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
-    return kSignalStatus + launcher.stopped_by();
-  }
+  if (outcome.stopped) return say_stopped(launcher.stopped_by(), directory);
   if (outcome.failed.empty()) {
     std::cout << (runs.size() == 1 ? "The run is finished" : "All " + counted(runs.size(), "run") + " are finished")
               << ". What next:\n  " << shell_command({"engram", "compare", "report", directory.string()}) << std::endl;

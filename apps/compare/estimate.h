@@ -36,7 +36,8 @@ class PaceWatch : public TrainObserver {
 };
 
 // Seconds that the whole run takes on `device` if nothing ends it early; of one process that has the machine's share of
-// `threads`. Trains for some seconds in this process and writes nothing.
-double estimate_seconds(const PlannedRun& run, torch::Device device, int threads);
+// `threads`. Trains in this process for `within` seconds at most, but for a single step or update, and writes nothing;
+// nothing where that is too short to see it act, learn and be evaluated.
+std::optional<double> estimate_seconds(const PlannedRun& run, torch::Device device, int threads, double within);
 
 }  // namespace engram

@@ -80,9 +80,11 @@ Json comparison_json(const fs::path& folder) {
   Json in_progress = Json::array();
   for (const auto& [run, steps] : facts.running)
     in_progress.push_back({{"run", run.name()}, {"environment_steps", steps}, {"total_steps", run.config.run.steps}});
+  const bool has_learners = facts.experiment.has_learners();
   return {{"comparison", folder.string()},
           {"question", facts.experiment.question},
           {"tasks", labels_json(facts.experiment.tasks)},
+          {"learners", has_learners ? labels_json(facts.experiment.learners) : Json::array()},
           {"backbones", labels_json(facts.experiment.backbones)},
           {"seeds", facts.experiment.seeds},
           {"runs",
@@ -106,6 +108,7 @@ void print_comparison(const fs::path& folder) {
   print_fact("what", "comparison of " + size_text(experiment));
   if (!experiment.question.empty()) print_fact("question", experiment.question);
   print_fact("tasks", labels_text(experiment.tasks));
+  if (experiment.has_learners()) print_fact("learners", labels_text(experiment.learners));
   print_fact("backbones", labels_text(experiment.backbones));
   print_fact("seeds", seeds_text(experiment.seeds));
   std::string runs = std::to_string(facts.finished) + " of " + std::to_string(facts.runs) + " finished";
@@ -118,7 +121,8 @@ void print_comparison(const fs::path& folder) {
   for (const auto& [run, reason] : facts.failed) print_fact("  failed", shortened(run + ": " + reason, kMostReason));
   if (facts.finished < facts.runs) print_command("go on", run_command(folder));
   if (facts.finished > 0) print_command("report", report_command(folder));
-  print_command("a run", shell_command({"engram", "inspect", (folder / "runs").string()}) + "/TASK/BACKBONE/SEED");
+  print_command("a run", shell_command({"engram", "inspect", (folder / "runs").string()}) +
+                             (experiment.has_learners() ? "/TASK/LEARNER/BACKBONE/SEED" : "/TASK/BACKBONE/SEED"));
 }
 
 }  // namespace engram

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <span>
 
+#include "agents/learn/learner_config.h"
+#include "agents/learn/presets.h"
 #include "base/suggest.h"
 #include "envs/registry.h"
 #include "memory/core/backbone_config.h"
@@ -23,6 +25,23 @@ void check_label(const std::string& label, const std::string& full_key) {
     throw SettingError(full_key, "label '" + label + "' is not allowed; it takes 1 to " +
                                      std::to_string(kMaxLabelBytes) +
                                      " letters, digits, '_', '-' and '+', and begins with no '-'");
+}
+
+// What a label may be the name of, in the order in which it is looked for: settings, and the names that they take.
+using Names = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+template <class Preset>
+std::vector<std::string> preset_names(const std::vector<Preset>& presets) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets) names.push_back(preset.name);
+  return names;
+}
+
+Names names_of(const std::string& kind) {
+  if (kind == kTasks) return {{"task.name", task_names()}, {"task.preset", preset_names(task_presets())}};
+  if (kind == kLearners)
+    return {{"learner.name", learner_names()}, {"learner.preset", preset_names(learner_presets())}};
+  return {{"memory.name", backbone_names()}};
 }
 
 }  // namespace
@@ -52,9 +71,9 @@ void remove_setting(Settings& settings, const std::string& key) {
 }
 
 void check_empty_section(const std::string& section) {
-  if (section == kCompare) return;
+  if (section == kCompare || section == kTune) return;
   const std::string kind = section_of(section), key = "[" + section + "]";
-  if (kind != kTasks && kind != kBackbones) return check_section(section);
+  if (kind != kTasks && kind != kBackbones && kind != kLearners) return check_section(section);
   const std::string entry = behind_dot(section), rest = behind_dot(entry);
   if (entry.empty()) throw SettingError(key, key + " has no label; as in [" + kind + ".LABEL]");
   if (!rest.empty()) about_key(key, [&] { check_section(rest); });
@@ -89,19 +108,26 @@ ExperimentEntry& EntryReader::entry_of(const std::string& label, const std::stri
 }
 
 Settings EntryReader::named_by(const std::string& label) const {
-  const bool of_tasks = kind_ == kTasks;
-  std::vector<std::string> presets;
-  for (const TaskPreset& preset : task_presets()) presets.push_back(preset.name);
-  using Names = std::vector<std::pair<std::string, std::vector<std::string>>>;
-  const Names choices = of_tasks ? Names{{"task.name", task_names()}, {"task.preset", presets}}
-                                 : Names{{"memory.name", backbone_names()}};
+  const Names choices = names_of(kind_);
   const std::string prefix = kind_ + "." + label + ".";
   if (config_format(file_.settings) == 1 || value_of(file_.settings, prefix + kLike) != nullptr) return {};
+  // Learners are told apart by their labels whatever the runs share.
   for (const auto& [key, names] : choices)
-    if (value_of(file_.settings, key) != nullptr || value_of(file_.settings, prefix + key) != nullptr) return {};
+    if ((kind_ != kLearners && value_of(file_.settings, key) != nullptr) ||
+        value_of(file_.settings, prefix + key) != nullptr)
+      return {};
   for (const auto& [key, names] : choices)
     if (std::ranges::find(names, label) != names.end()) return {{key, label}};
   return {};
+}
+
+std::vector<ExperimentEntry> EntryReader::take() {
+  for (const ExperimentEntry& entry : entries_)
+    if (kind_ == kLearners && entry.settings.empty())
+      throw SettingError("[" + kind_ + "." + entry.label + "]", "'" + entry.label +
+                                                                    "' is no learner, and its section has no setting" +
+                                                                    names_hint(entry.label, learner_names()));
+  return std::move(entries_);
 }
 
 Settings EntryReader::settings_like(const ExperimentEntry& own, const std::string& label,

@@ -1,4 +1,5 @@
-// The tasks or the backbones of an experiment as its file has them: sections [tasks.LABEL], [backbones.LABEL].
+// The tasks, the learners or the backbones of an experiment as its file has them: sections [tasks.LABEL],
+// [learners.LABEL], [backbones.LABEL].
 #pragma once
 
 #include <string>
@@ -13,6 +14,8 @@ namespace engram {
 inline constexpr const char* kCompare = "compare";
 inline constexpr const char* kTasks = "tasks";
 inline constexpr const char* kBackbones = "backbones";
+inline constexpr const char* kLearners = "learners";
+inline constexpr const char* kTune = "tune";
 
 // Of "section.key".
 std::string section_of(const std::string& key);
@@ -31,19 +34,20 @@ void check_empty_section(const std::string& section);
 
 class EntryReader {
  public:
-  // Begins with an entry for every section of this kind (kTasks, kBackbones), also of those without keys. The file and
-  // the keys have to outlive the reader. All its functions throw SettingError.
+  // Begins with an entry for every section of this kind (kTasks, kBackbones, kLearners), also of those without keys.
+  // The file and the keys have to outlive the reader. All its functions throw SettingError.
   EntryReader(const char* kind, const SettingsLayer& file, const std::vector<std::string>& known_keys);
 
   // The setting "LABEL.section.key" or "LABEL.like".
   void add(const std::string& rest, const std::string& value);
 
-  // In the order of the file.
-  std::vector<ExperimentEntry> take() { return std::move(entries_); }
+  // In the order of the file. Of learners, throws SettingError for an entry that says nothing: its label is none, and
+  // it has no setting.
+  std::vector<ExperimentEntry> take();
 
  private:
   ExperimentEntry& entry_of(const std::string& label, const std::string& full_key);
-  // A label that is the name of a task, a preset or a backbone says which, where nothing else does.
+  // A label that is the name of a task, a backbone, a learner or a preset says which, where nothing else does.
   Settings named_by(const std::string& label) const;
   // The settings of the entry before `own` that "like" names.
   Settings settings_like(const ExperimentEntry& own, const std::string& label, const std::string& full_key) const;

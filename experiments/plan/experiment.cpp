@@ -1,10 +1,7 @@
 #include "experiments/plan/experiment.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
-#include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "agents/learn/presets.h"
@@ -18,8 +15,6 @@ namespace engram {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kMaxSeeds = 10'000;
 
 const EnumNames<Match> kMatchNames = {
     {Match::kParameters, "parameters"}, {Match::kState, "state"}, {Match::kFlops, "flops"}, {Match::kNone, "none"}};
@@ -44,16 +39,6 @@ struct CompareOptions {
     list.add("evaluate", evaluate, "a number of the tasks and values of it to evaluate the trained agents at");
   }
 };
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) {
-    const std::size_t begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
-    parts.push_back(begin == std::string::npos ? "" : part.substr(begin, end - begin + 1));
-  }
-  return parts;
-}
 
 // The value that a run of the entry has for the key, if the tasks do not change it, or `otherwise`.
 std::string value_for(const Experiment& experiment, const ExperimentEntry& entry, const std::string& key,
@@ -144,6 +129,30 @@ std::string match_name(Match match) {
   return "";
 }
 
+// Seeds that settings were chosen by would flatter what they have chosen.
+void check_tuning(const Experiment& experiment, const std::string& where) {
+  if (!experiment.tune) return;
+  for (const std::uint64_t seed : experiment.tune->seeds)
+    if (std::ranges::binary_search(experiment.seeds, seed))
+      throw UserError(where + ": seed " + std::to_string(seed) + " is in tune.seeds " +
+                      seeds_text(experiment.tune->seeds) + " and in compare.seeds " + seeds_text(experiment.seeds) +
+                      "; tuning takes seeds of its own");
+  for (const TunedSetting& setting : experiment.tune->settings)
+    if (experiment.match != Match::kNone && (setting.key == "memory.width" || setting.key == "memory.mlp_width"))
+      throw UserError(where + ": tune." + setting.key + " and compare.match " + match_name(experiment.match) +
+                      ", which chooses widths, contradict each other");
+}
+
+// What is chosen would no longer be what the section says.
+void check_same_tuning(const std::optional<TuneOptions>& saved, const std::optional<TuneOptions>& now,
+                       const std::string& where) {
+  if (saved == now) return;
+  const auto text = [](const std::optional<TuneOptions>& tune) { return tune ? tune->to_ini() : "no [tune]"; };
+  const auto [before, after] = first_difference(text(saved), text(now));
+  throw UserError(where + " was made with " + before + " and cannot go on with " + after +
+                  ": tuning is settled at its beginning");
+}
+
 // Throws SettingError for what is about one key, UserError for the rest. `more`: of [compare] alone.
 Experiment experiment_of(const SettingsLayer& file, const SettingsLayer& more) {
   CompareOptions options;
@@ -153,7 +162,9 @@ Experiment experiment_of(const SettingsLayer& file, const SettingsLayer& more) {
   const std::string& where = file.name;
   Experiment experiment;
   for (const std::string& section : file.empty_sections) check_empty_section(section);
-  EntryReader tasks(kTasks, file, known_keys), backbones(kBackbones, file, known_keys);
+  EntryReader tasks(kTasks, file, known_keys), backbones(kBackbones, file, known_keys),
+      learners(kLearners, file, known_keys);
+  Settings tune;
   for (const SettingsLayer* layer : {&file, &more})
     for (const auto& [key, value] : layer->settings) {
       const std::string section = section_of(key);
@@ -162,19 +173,23 @@ Experiment experiment_of(const SettingsLayer& file, const SettingsLayer& more) {
       } else if (section == kCompare) {
         about_key(key, [&] { list.set(key, value); });
         if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
-      } else if (section == kTasks || section == kBackbones) {
-        (section == kTasks ? tasks : backbones).add(behind_dot(key), value);
+      } else if (section == kTasks || section == kBackbones || section == kLearners) {
+        (section == kTasks ? tasks : section == kBackbones ? backbones : learners).add(behind_dot(key), value);
+      } else if (section == kTune) {
+        tune.emplace_back(behind_dot(key), value);
       } else {
         add_setting(experiment.common, key, value, known_keys, key);
       }
-      if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
+      if (key.ends_with("run.seed") && section != kTune)
+        throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
     }
   experiment.tasks = tasks.take();
   experiment.backbones = backbones.take();
+  if (auto entries = learners.take(); !entries.empty()) experiment.learners = std::move(entries);
   experiment.reference = options.reference;
   if (experiment.reference.empty() && !experiment.backbones.empty())
     experiment.reference = experiment.backbones.front().label;
-  for (const std::string& control : split(options.controls, ',')) {
+  for (const std::string& control : trimmed_parts(options.controls, ',')) {
     if (control != "none" && control != "full_state" && control != "full_state_recurrent")
       throw UserError(where + ": compare.controls names '" + control +
                       "'; there are none, full_state and full_state_recurrent");
@@ -196,6 +211,9 @@ Experiment experiment_of(const SettingsLayer& file, const SettingsLayer& more) {
       throw SettingError("compare.evaluate", std::string("compare.evaluate: ") + error.what());
     }
   }
+  const bool tunes = std::ranges::find(file.sections, kTune) != file.sections.end();
+  if (tunes || !tune.empty()) experiment.tune = TuneOptions::from_settings(tune, known_keys);
+  check_tuning(experiment, where);
   return experiment;
 }
 
@@ -203,8 +221,9 @@ Experiment experiment_of(const SettingsLayer& file, const SettingsLayer& more) {
 
 std::string experiment_sections(const SettingsLayer& layer) {
   std::string text;
-  for (const auto& [section, name] : {std::pair(kCompare, "[compare]"), std::pair(kTasks, "[tasks.LABEL]"),
-                                      std::pair(kBackbones, "[backbones.LABEL]")})
+  for (const auto& [section, name] :
+       {std::pair(kCompare, "[compare]"), std::pair(kTasks, "[tasks.LABEL]"), std::pair(kLearners, "[learners.LABEL]"),
+        std::pair(kBackbones, "[backbones.LABEL]"), std::pair(kTune, "[tune]")})
     if (std::ranges::any_of(layer.sections, [&](const std::string& given) { return section_of(given) == section; }) ||
         std::ranges::any_of(layer.settings, [&](const auto& setting) { return section_of(setting.first) == section; }))
       text += (text.empty() ? "" : ", ") + std::string(name);
@@ -214,59 +233,18 @@ std::string experiment_sections(const SettingsLayer& layer) {
 SettingsLayer read_run_settings(const fs::path& file) {
   SettingsLayer settings = read_settings(file);
   if (const std::string sections = experiment_sections(settings); !sections.empty())
-    throw UserError(settings.name + " has " + sections + ", the sections of a comparison: it is for " +
-                    shell_command({"engram", "compare", "--config", file.string()}));
+    throw UserError(settings.name + " has " + sections +
+                    (sections == "[tune]" ? ", the section of a sweep: it is for " +
+                                                shell_command({"engram", "sweep", "DIR", "--config", file.string()})
+                                          : ", the sections of a comparison: it is for " +
+                                                shell_command({"engram", "compare", "--config", file.string()})));
   return settings;
 }
 
-std::vector<std::uint64_t> parse_seeds(const std::string& text) {
-  const auto refuse = [&](const std::string& why) {
-    throw UserError("seeds '" + text + "' are not allowed" + why + "; as in 0-4,8");
-  };
-  const auto number = [&](std::string_view part) {
-    std::uint64_t value = 0;
-    const auto result = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (result.ec != std::errc{} || result.ptr != part.data() + part.size()) refuse("");
-    return value;
-  };
-  std::vector<std::uint64_t> seeds;
-  for (const std::string& part : split(text, ',')) {
-    const std::size_t dash = part.find('-');
-    const std::uint64_t first = number(std::string_view(part).substr(0, dash));
-    const std::uint64_t last = dash == std::string::npos ? first : number(std::string_view(part).substr(dash + 1));
-    if (last < first) refuse(", " + part + " is empty");
-    if (last - first >= kMaxSeeds || seeds.size() + (last - first) >= kMaxSeeds)
-      refuse(", there may be " + std::to_string(kMaxSeeds) + " at most");
-    for (std::uint64_t i = 0; i <= last - first; ++i) seeds.push_back(first + i);
-  }
-  if (seeds.empty()) refuse("");
-  std::ranges::sort(seeds);
-  if (const auto twice = std::ranges::adjacent_find(seeds); twice != seeds.end())
-    refuse(", " + std::to_string(*twice) + " is there twice");
-  return seeds;
-}
-
-std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
-  std::string text;
-  for (std::size_t i = 0, end; i < seeds.size(); i = end) {
-    for (end = i + 1; end < seeds.size() && seeds[end] == seeds[end - 1] + 1;) ++end;
-    if (!text.empty()) text += ",";
-    text += std::to_string(seeds[i]);
-    if (end - i > 1) text.append("-").append(std::to_string(seeds[end - 1]));
-  }
-  return text;
-}
-
-std::vector<std::string> parse_labels(const std::string& text) {
-  std::vector<std::string> labels = split(text, ',');
-  if (labels.empty() || std::ranges::count(labels, "") > 0)
-    throw UserError("'" + text + "' is no list of labels; as in a,b");
-  return labels;
-}
-
 std::string size_text(const Experiment& experiment) {
-  return counted(experiment.tasks.size(), "task") + " x " + counted(experiment.backbones.size(), "backbone") + " x " +
-         counted(experiment.seeds.size(), "seed");
+  return counted(experiment.tasks.size(), "task") + " x " +
+         (experiment.has_learners() ? counted(experiment.learners.size(), "learner") + " x " : "") +
+         counted(experiment.backbones.size(), "backbone") + " x " + counted(experiment.seeds.size(), "seed");
 }
 
 const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, const std::string& label) {
@@ -321,11 +299,18 @@ std::string Experiment::to_ini() const {
     }
   };
   add_entries(kTasks, tasks);
+  if (has_learners()) add_entries(kLearners, learners);
   add_entries(kBackbones, backbones);
+  if (tune) text += "\n" + tune->to_ini();
   return text;
 }
 
 void Experiment::select_tasks(const std::vector<std::string>& labels) { tasks = selected(tasks, labels, "task"); }
+
+void Experiment::select_learners(const std::vector<std::string>& labels) {
+  if (!has_learners()) throw UserError("the experiment has no learners to select from: no section [learners.LABEL]");
+  learners = selected(learners, labels, "learner");
+}
 
 void Experiment::select_backbones(const std::vector<std::string>& labels) {
   backbones = selected(backbones, labels, "backbone");
@@ -335,15 +320,16 @@ void Experiment::select_backbones(const std::vector<std::string>& labels) {
 void Experiment::override_settings(const Settings& settings) {
   for (const auto& [key, value] : settings) {
     if (key == "run.seed") throw UserError("--run.seed is not for a comparison; give --seeds");
-    if (key == "task.name" || key == "task.preset" || key == "memory.name")
-      throw UserError("--" + key + " is not for a comparison, whose entries choose it; give --tasks or --backbones");
+    if (key == "task.name" || key == "task.preset" || key == "memory.name" || (key == "learner.name" && has_learners()))
+      throw UserError("--" + key + " is not for a comparison, whose entries choose it; give " +
+                      (key == "learner.name" ? "--learners" : "--tasks or --backbones"));
     if (key == "learner.preset") throw UserError("--" + key + " is not for a comparison, whose file chooses it");
     if (value.find('#') != std::string::npos || one_line(value) != value || (!value.empty() && value.front() == ' ') ||
         value.ends_with(' '))
       throw UserError("--" + key + " '" + value + "' cannot be kept in an INI file");
     remove_setting(common, key);
     common.emplace_back(key, value);
-    for (std::vector<ExperimentEntry>* entries : {&tasks, &backbones})
+    for (std::vector<ExperimentEntry>* entries : {&tasks, &learners, &backbones})
       for (ExperimentEntry& entry : *entries) {
         remove_setting(entry.settings, key);
         if (preset_decides(entry.settings, key)) entry.settings.emplace_back(key, value);
@@ -364,30 +350,41 @@ void Experiment::add_saved(const Experiment& saved, const std::string& where) {
   if (match != Match::kNone && *match_mlp != saved_match_mlp)
     throw UserError(where + " was made with compare.match_mlp = " + (saved_match_mlp ? "true" : "false") +
                     " and cannot go on with " + (saved_match_mlp ? "false" : "true"));
+  if (saved.has_learners() != has_learners())
+    throw UserError(where + " was made with" + (saved.has_learners() ? "" : "out") +
+                    " sections [learners.LABEL] and cannot go on with" + (saved.has_learners() ? "out" : ""));
+  check_same_tuning(saved.tune, tune, where);
   format = saved.format;
+  if (has_learners()) learners = joined_entries(saved.learners, learners);
   tasks = joined_entries(saved.tasks, tasks);
   backbones = joined_entries(saved.backbones, backbones);
   if (find_entry(saved.backbones, saved.reference) != nullptr) reference = saved.reference;
   seeds.insert(seeds.end(), saved.seeds.begin(), saved.seeds.end());
   std::ranges::sort(seeds);
   seeds.erase(std::unique(seeds.begin(), seeds.end()), seeds.end());
+  check_tuning(*this, where);
   for (const ExperimentEntry& task : saved.tasks)
-    for (const ExperimentEntry& backbone : saved.backbones) {
-      const std::string which = where + ", " + task.label + "/" + backbone.label + ",";
-      check_same_run(saved.config(task, backbone, seeds.front()),
-                     config(*find_entry(tasks, task.label), *find_entry(backbones, backbone.label), seeds.front()),
-                     which);
-    }
+    for (const ExperimentEntry& backbone : saved.backbones)
+      for (const ExperimentEntry& learner : saved.learners) {
+        const std::string which = where + ", " + place_of(task.label, learner.label, backbone.label) + ",";
+        check_same_run(saved.config(task, learner, backbone, seeds.front()),
+                       config(*find_entry(tasks, task.label), *find_entry(learners, learner.label),
+                              *find_entry(backbones, backbone.label), seeds.front()),
+                       which);
+      }
 }
 
-Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const {
+Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& learner, const ExperimentEntry& backbone,
+                          std::uint64_t seed, const Settings& tuned) const {
   SettingsLayers layers = {{.settings = common},
                            {.settings = task.settings},
+                           {.settings = learner.settings},
                            {.settings = backbone.settings},
+                           {.settings = tuned},
                            {.settings = {{"run.seed", std::to_string(seed)}}}};
   if (format) layers.front().settings.emplace_back(kFormatKey, std::to_string(*format));
   if (format == 1) layers = {joined_layers(layers)};
-  const std::string where = task.label + "/" + backbone.label + ": ";
+  const std::string where = place_of(task.label, learner.label, backbone.label) + ": ";
   try {
     Config config = Config::from_layers(layers);
     if (config.evaluation.final_episodes == 0)
@@ -395,22 +392,48 @@ Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& ba
     if (range) check_range(*range, config);
     return config;
   } catch (const UserError& error) {
-    throw UserError(where + error.what());
+    throw UserError(where + (tuned.empty() ? "" : "with " + settings_text(tuned) + ": ") + error.what());
   }
+}
+
+Experiment Experiment::by_learner() const {
+  if (!has_learners()) return *this;
+  Experiment pairs = *this;
+  pairs.learners = {{}};
+  pairs.backbones.clear();
+  const auto name_of = [](const std::string& backbone, const ExperimentEntry& learner) {
+    return backbone + " by " + learner.label;
+  };
+  for (const ExperimentEntry& backbone : backbones)
+    for (const ExperimentEntry& learner : learners) {
+      ExperimentEntry& pair =
+          pairs.backbones.emplace_back(ExperimentEntry{name_of(backbone.label, learner), learner.settings});
+      pair.settings.insert(pair.settings.end(), backbone.settings.begin(), backbone.settings.end());
+    }
+  pairs.reference = name_of(reference, learners.front());
+  return pairs;
+}
+
+std::string place_of(const std::string& task, const std::string& learner, const std::string& backbone) {
+  return task + "/" + (learner.empty() ? "" : learner + "/") + backbone;
+}
+
+std::string PlannedRun::place() const {
+  return place_of(task, learner, backbone) + (try_number > 0 ? "/try" + std::to_string(try_number) : "");
 }
 
 fs::path experiment_file(const fs::path& directory) { return directory / "experiment.ini"; }
 
 fs::path config_file(const fs::path& directory, const PlannedRun& run) {
-  return directory / "configs" / run.task / (run.backbone + ".ini");
+  return directory / "configs" / (run.place() + ".ini");
 }
 
 fs::path failure_file(const fs::path& directory, const PlannedRun& run) {
-  return directory / "failures" / run.task / run.backbone / (std::to_string(run.seed) + ".txt");
+  return directory / "failures" / (run.name() + ".txt");
 }
 
 fs::path output_file(const fs::path& directory, const PlannedRun& run) {
-  return directory / "output" / run.task / run.backbone / (std::to_string(run.seed) + ".txt");
+  return directory / "output" / (run.name() + ".txt");
 }
 
 }  // namespace engram

@@ -1,4 +1,5 @@
-// Experiment: tasks x backbones x seeds, what `engram compare` runs and reports on. One INI file defines it:
+// Experiment: tasks x backbones x seeds, and learners where there are several, what `engram compare` runs and reports
+// on. One INI file defines it:
 //
 //   [compare]
 //   question = Which memory carries a colour over a longer delay?
@@ -22,7 +23,14 @@
 //   [backbones.hqlt]             # a backbone, in the same way; without the line below it would be hqlt by its label
 //   memory.name = hqlt
 //
-// Its directory:
+//   [learners.ppo]               # optional, a third axis: a learner, in the same way. A setting of a backbone wins
+//   over run.num_envs = 64            # one of a learner, and that over one of a task
+//
+//   [tune]                       # optional: settings to choose before the runs, for each task, learner and backbone
+//   seeds = 100-101              # (tune_options.h)
+//   learner.learning_rate = 3e-4, 1e-3
+//
+// Its directory, where TASK/BACKBONE is TASK/LEARNER/BACKBONE if the file has learners:
 //
 //   experiment.ini                       the experiment, in the same form; a later call goes on from it
 //   plan.json                            its runs, with budgets and commands (plan.h)
@@ -31,6 +39,8 @@
 //                                        the experiment has a range (evaluation_range.h)
 //   output/TASK/BACKBONE/SEED.txt        what the run's program printed last
 //   failures/TASK/BACKBONE/SEED.txt      one line: why its last attempt failed; none of a run that has not failed
+//   tune/                                configs, runs, output and failures of the tries, a folder TASK/BACKBONE/TRY
+//                                        each, and records/TASK/BACKBONE.json (tune_record.h): what was chosen
 #pragma once
 
 #include <cstdint>
@@ -41,6 +51,8 @@
 
 #include "agents/run/config/config.h"
 #include "agents/study/evaluation_range.h"
+#include "experiments/plan/lists.h"
+#include "experiments/plan/tune_options.h"
 
 namespace engram {
 
@@ -55,7 +67,7 @@ enum class Match { kNone, kParameters, kState, kFlops };
 //                         could give if it had to carry nothing over the delay
 enum class Control { kNone, kMemoryless, kFullState, kFullStateRecurrent };
 
-// A task or a backbone of an experiment.
+// A task, a learner or a backbone of an experiment.
 struct ExperimentEntry {
   std::string label;  // a name of letters, digits, "_", "-" and "+": also that of a folder
   Settings settings;  // (section.key, value); a layer above the experiment's own
@@ -88,16 +100,26 @@ inline constexpr BudgetPart kBudgetParts[] = {{"width", &Budget::width},
                                               {"mlp_parameters", &Budget::mlp_parameters},
                                               {"mlp_flops_per_step", &Budget::mlp_flops_per_step}};
 
+// "TASK/BACKBONE", or "TASK/LEARNER/BACKBONE" where the learner has a label.
+std::string place_of(const std::string& task, const std::string& learner, const std::string& backbone);
+
 struct PlannedRun {
   std::string task, backbone;  // labels
+  std::string learner = {};    // the same; empty where the experiment has none
+  int try_number = 0;          // in tuning, from 1; 0: a run of the comparison itself
   std::uint64_t seed = 0;
   std::filesystem::path folder;  // the run directory
   Config config;                 // every value, the matched sizes included
   Control control = Control::kNone;
   Budget budget;
   std::optional<EvaluationRange> range = {};  // of the experiment
+  // What tuning has chosen, which the config has; nothing where there is no tuning, or none yet.
+  std::optional<Settings> tuned = {};
 
-  std::string name() const { return task + "/" + backbone + "/" + std::to_string(seed); }
+  // place_of(), in tuning with "/tryN" behind it: what runs that differ in their seed alone have in common, and their
+  // place in each of the experiment's folders.
+  std::string place() const;
+  std::string name() const { return place() + "/" + std::to_string(seed); }
 };
 
 enum class RunStage {
@@ -126,8 +148,10 @@ struct Experiment {
   std::string reference;  // label of a backbone; the first where the file names none
   Settings common;
   std::vector<ExperimentEntry> tasks, backbones;  // in the order of the file, the controls last
+  std::vector<ExperimentEntry> learners = {{}};   // one without a label where the file has no such section
   std::vector<std::uint64_t> seeds;               // ascending
-  std::optional<EvaluationRange> range;           // where trained agents are evaluated besides their own task
+  std::optional<TuneOptions> tune;
+  std::optional<EvaluationRange> range;  // where trained agents are evaluated besides their own task
 
   // Throw UserError, with the line of the file, for an unknown key, an unsafe label, no task, backbone or seed, a
   // control's label at what is not that control, or run.seed as a setting. Values, and what goes together, are looked
@@ -144,6 +168,7 @@ struct Experiment {
   // Keeps the entries of these labels alone, in the experiment's order. Throw UserError for an unknown one.
   void select_tasks(const std::vector<std::string>& labels);
   void select_backbones(const std::vector<std::string>& labels);
+  void select_learners(const std::vector<std::string>& labels);
   // Gives every run these settings, whatever its task and backbone say. Throws UserError for a value that an INI file
   // cannot hold.
   void override_settings(const Settings& settings);
@@ -152,9 +177,19 @@ struct Experiment {
   // `where` names the directory.
   void add_saved(const Experiment& saved, const std::string& where);
 
-  // The config of one run with the width that the settings give. Throws UserError, with the labels, for settings that
-  // do not go together, and for a range that its agents cannot be evaluated over.
-  Config config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const;
+  bool has_learners() const { return !learners.front().label.empty(); }
+
+  // The config of one run with the width that the settings give; `tuned` wins over all of them. Throws UserError, with
+  // the labels, for settings that do not go together, and for a range that its agents cannot be evaluated over.
+  Config config(const ExperimentEntry& task, const ExperimentEntry& learner, const ExperimentEntry& backbone,
+                std::uint64_t seed, const Settings& tuned = {}) const;
+  // Of the first learner.
+  Config config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const {
+    return config(task, learners.front(), backbone, seed);
+  }
+
+  // The same runs without the axis of learners: a backbone "gru by ppo" of each pair, backbone by backbone.
+  Experiment by_learner() const;
 };
 
 // The sections that an experiment's file has and a run's config has not, as "[compare], [tasks.LABEL]"; empty where
@@ -163,21 +198,15 @@ std::string experiment_sections(const SettingsLayer& layer);
 // read_settings() of a run's config file; throws UserError for that of an experiment.
 SettingsLayer read_run_settings(const std::filesystem::path& file);
 
-// "0-4,8" as ascending numbers. Throws UserError for anything else, and for more than 10,000.
-std::vector<std::uint64_t> parse_seeds(const std::string& text);
-std::string seeds_text(const std::vector<std::uint64_t>& seeds);
-
-// "2 tasks x 3 backbones x 1 seed"
+// "2 tasks x 3 backbones x 1 seed", "2 tasks x 2 learners x 3 backbones x 1 seed"
 std::string size_text(const Experiment& experiment);
 
 // The entry of this label, or null.
 const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, const std::string& label);
 
-// "a,b" as labels. Throws UserError for an empty one.
-std::vector<std::string> parse_labels(const std::string& text);
-
-// All runs of the experiment in `directory`, task by task, backbone by backbone, seed by seed, with matched sizes and
-// budgets. Throws UserError for settings that do not go together, or if a backbone cannot be matched within 3%.
+// All runs of the experiment in `directory`, task by task, backbone by backbone, learner by learner, seed by seed, with
+// what tuning has chosen, matched sizes and budgets. Throws UserError for settings that do not go together, or if a
+// backbone cannot be matched within 3%.
 std::vector<PlannedRun> plan_runs(const Experiment& experiment, const std::filesystem::path& directory);
 
 // Where the run stands, from its files, which are not trusted. Throws UserError if the folder holds a run of other

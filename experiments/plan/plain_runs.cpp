@@ -178,6 +178,7 @@ Results read_plain_runs(const std::vector<fs::path>& folders) {
                                                 : read_run(found->folder, std::move(plan)));
       }
     }
+  results.planned = experiment;
   results.notes = notes_on(runs);
   add_facts(results);
   return results;

@@ -6,14 +6,19 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "agents/study/metrics_summary.h"
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/words.h"
 #include "experiments/plan/budgets.h"
+#include "experiments/plan/entry_reader.h"
+#include "experiments/plan/tune_record.h"
 #include "storage/files.h"
 #include "storage/run_directory.h"
 #include "storage/run_lock.h"
@@ -75,6 +80,11 @@ Json run_json(const fs::path& directory, const PlannedRun& run) {
                {"control", control_name(run.control)},
                {"memory", run.config.memory.name()}};
   for (const BudgetPart& part : kBudgetParts) json[part.name] = run.budget.*part.value;
+  if (!run.learner.empty()) json["learner"] = run.learner;
+  if (run.tuned) {
+    Json& tuned = json["tuned"] = Json::object();
+    for (const auto& [key, value] : *run.tuned) tuned[key] = value;
+  }
   json["steps"] = run.config.run.steps;
   json["command"] = train_command(directory, run);
   return json;
@@ -114,38 +124,131 @@ class SizeMatcher {
   std::map<std::string, BackboneConfig> known_;
 };
 
+// Plans the runs of a task, a learner and a backbone.
+class Planner {
+ public:
+  explicit Planner(const Experiment& experiment)
+      : experiment_(experiment), matcher_(experiment.match, experiment.match_mlp.value_or(true)) {
+    reference_ = find_entry(experiment.backbones, experiment.reference);
+    if (reference_ == nullptr)
+      throw UserError("compare.reference '" + experiment.reference +
+                      "' is none of the backbones; add it to --backbones, or give --reference or --match none");
+  }
+
+  // Of the first of `seeds`, with matched sizes, without a folder.
+  PlannedRun plan(const ExperimentEntry& task, const ExperimentEntry& learner, const ExperimentEntry& backbone,
+                  const std::vector<std::uint64_t>& seeds, const Settings& tuned) {
+    PlannedRun run{.task = task.label,
+                   .backbone = backbone.label,
+                   .learner = learner.label,
+                   .folder = {},
+                   .config = experiment_.config(task, learner, backbone, seeds.front(), tuned),
+                   .budget = {}};
+    run.control = control_of(run.config);
+    // Settings of the memory that are tuned may change what the reference costs: it is held to its own, too. A control
+    // without memory has no state to match.
+    const bool resized =
+        std::ranges::any_of(tuned, [](const auto& setting) { return section_of(setting.first) == "memory"; });
+    const bool keeps_sizes = experiment_.match == Match::kNone || (&backbone == reference_ && !resized) ||
+                             (experiment_.match == Match::kState && run.config.memory.name() == "none");
+    const std::string where = run.place() + (tuned.empty() ? "" : " with " + settings_text(tuned));
+    run.budget = keeps_sizes ? budget_of(run.config) : matcher_.match(run.config, goal_of(task, learner), where);
+    return run;
+  }
+
+ private:
+  // What the reference costs by the experiment's own settings.
+  const Budget& goal_of(const ExperimentEntry& task, const ExperimentEntry& learner) {
+    const auto [found, is_new] = goals_.try_emplace({task.label, learner.label});
+    if (is_new) found->second = budget_of(experiment_.config(task, learner, *reference_, experiment_.seeds.front()));
+    return found->second;
+  }
+
+  const Experiment& experiment_;
+  const ExperimentEntry* reference_ = nullptr;
+  SizeMatcher matcher_;
+  std::map<std::pair<std::string, std::string>, Budget> goals_;
+};
+
+// The runs of these seeds, each with its folder in `directory`.
+void add_seeds(std::vector<PlannedRun>& runs, PlannedRun run, const std::vector<std::uint64_t>& seeds,
+               const fs::path& directory) {
+  for (const std::uint64_t seed : seeds) {
+    run.seed = run.config.run.seed = seed;
+    run.folder = directory / "runs" / run.name();
+    runs.push_back(run);
+  }
+}
+
+// Of the settings to try those that the config has.
+std::vector<TunedSetting> settings_for(const TuneOptions& tune, const Config& config) {
+  std::vector<TunedSetting> own;
+  const std::vector<OptionValue> values = config.values();
+  for (const TunedSetting& setting : tune.settings)
+    if (std::ranges::any_of(values, [&](const OptionValue& value) { return value.name == setting.key; }))
+      own.push_back(setting);
+  return own;
+}
+
+// Throws UserError unless all memories have as many tries; a control may have fewer, where it lacks a setting.
+void check_equal_tries(const std::vector<TunedPlace>& places) {
+  const TunedPlace* first = nullptr;
+  for (const TunedPlace& place : places) {
+    if (place.runs.front().control != Control::kNone) continue;
+    if (first == nullptr) first = &place;
+    if (place.tries.size() == first->tries.size()) continue;
+    throw UserError("[tune] has " + counted(first->tries.size(), "try", "tries") + " for " + first->place + " and " +
+                    std::to_string(place.tries.size()) + " for " + place.place +
+                    ", which do not have the same settings; give tries = " +
+                    std::to_string(std::min(first->tries.size(), place.tries.size())) + " or fewer, as many for each");
+  }
+}
+
 }  // namespace
 
 std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& directory) {
-  const ExperimentEntry* const reference = find_entry(experiment.backbones, experiment.reference);
-  if (reference == nullptr)
-    throw UserError("compare.reference '" + experiment.reference +
-                    "' is none of the backbones; add it to --backbones, or give --reference or --match none");
   std::vector<PlannedRun> runs;
-  SizeMatcher matcher(experiment.match, experiment.match_mlp.value_or(true));
-  for (const ExperimentEntry& task : experiment.tasks) {
-    const Budget goal = budget_of(experiment.config(task, *reference, experiment.seeds.front()));
-    for (const ExperimentEntry& backbone : experiment.backbones) {
-      PlannedRun run{.task = task.label,
-                     .backbone = backbone.label,
-                     .folder = {},
-                     .config = experiment.config(task, backbone, experiment.seeds.front()),
-                     .budget = {}};
-      run.control = control_of(run.config);
-      run.range = experiment.range;
-      // A control without memory has no state to match.
-      const bool keeps_sizes = experiment.match == Match::kNone || &backbone == reference ||
-                               (experiment.match == Match::kState && run.config.memory.name() == "none");
-      const std::string where = run.task + "/" + run.backbone;
-      run.budget = keeps_sizes ? budget_of(run.config) : matcher.match(run.config, goal, where);
-      for (const std::uint64_t seed : experiment.seeds) {
-        run.seed = run.config.run.seed = seed;
-        run.folder = directory / "runs" / run.task / run.backbone / std::to_string(seed);
-        runs.push_back(run);
+  Planner planner(experiment);
+  for (const ExperimentEntry& task : experiment.tasks)
+    for (const ExperimentEntry& backbone : experiment.backbones)
+      for (const ExperimentEntry& learner : experiment.learners) {
+        std::optional<Settings> chosen;
+        const std::string place = place_of(task.label, learner.label, backbone.label);
+        if (experiment.tune) chosen = read_tune_record(record_file(tuning_folder(directory), place)).chosen;
+        PlannedRun run = planner.plan(task, learner, backbone, experiment.seeds, chosen.value_or(Settings{}));
+        run.range = experiment.range;
+        run.tuned = std::move(chosen);
+        add_seeds(runs, std::move(run), experiment.seeds, directory);
       }
-    }
-  }
   return runs;
+}
+
+std::vector<TunedPlace> plan_tries(const Experiment& experiment, const fs::path& tuning) {
+  const TuneOptions& tune = experiment.tune.value();
+  std::vector<TunedPlace> places;
+  Planner planner(experiment);
+  std::set<std::string> used;
+  for (const ExperimentEntry& task : experiment.tasks)
+    for (const ExperimentEntry& backbone : experiment.backbones)
+      for (const ExperimentEntry& learner : experiment.learners) {
+        const std::vector<TunedSetting> own =
+            settings_for(tune, experiment.config(task, learner, backbone, tune.seeds.front()));
+        for (const TunedSetting& setting : own) used.insert(setting.key);
+        TunedPlace& place = places.emplace_back();
+        place.tries = tries_of(own, tune.tries, tune.draw_seed);
+        for (std::size_t i = 0; i < place.tries.size(); ++i) {
+          PlannedRun run = planner.plan(task, learner, backbone, tune.seeds, place.tries[i]);
+          place.place = run.place();
+          run.try_number = static_cast<int>(i) + 1;
+          run.tuned = place.tries[i];
+          add_seeds(place.runs, std::move(run), tune.seeds, tuning);
+        }
+      }
+  for (const TunedSetting& setting : tune.settings)
+    if (!used.contains(setting.key))
+      throw UserError("tune." + setting.key + ": no backbone or learner of the experiment has this setting");
+  check_equal_tries(places);
+  return places;
 }
 
 RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
@@ -175,15 +278,18 @@ std::vector<std::string> train_arguments(const fs::path& directory, const std::v
   std::vector<std::uint64_t> seeds;
   for (const PlannedRun* run : runs) seeds.push_back(run->seed);
   std::ranges::sort(seeds);
-  return {"train",
-          "--config",
-          config_file(directory, first).string(),
-          alone ? "--seed" : "--seeds",
-          seeds_text(seeds),
-          "--resume",
-          "auto",
-          "--run",
-          (alone ? first.folder : first.folder.parent_path()).string()};
+  std::vector<std::string> arguments = {"train",
+                                        "--config",
+                                        config_file(directory, first).string(),
+                                        alone ? "--seed" : "--seeds",
+                                        seeds_text(seeds),
+                                        "--resume",
+                                        "auto",
+                                        "--run",
+                                        (alone ? first.folder : first.folder.parent_path()).string()};
+  // A try goes on from rung to rung, with one config.
+  if (first.try_number > 0) arguments.insert(arguments.end(), {"--run.steps", std::to_string(first.config.run.steps)});
+  return arguments;
 }
 
 std::string train_command(const fs::path& directory, const PlannedRun& run) {
@@ -231,6 +337,12 @@ ControlWords words_of(Control control) {
 
 const char* control_name(Control control) { return words_of(control).name; }
 const char* control_meaning(Control control) { return words_of(control).meaning; }
+
+void write_try_configs(const fs::path& tuning, const std::vector<TunedPlace>& places) {
+  for (const TunedPlace& place : places)
+    for (const PlannedRun& run : place.runs)
+      if (run.seed == place.runs.front().seed) write_if_new(config_file(tuning, run), run.config.to_ini());
+}
 
 void write_plan(const fs::path& directory, const Experiment& experiment, std::vector<PlannedRun> runs) {
   write_if_new(experiment_file(directory), experiment.to_ini());  // first: it says what the folder is

@@ -77,14 +77,19 @@ const char* stage_name(const RunState& state) {
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json run_json(const RunResult& run) {
-  Json json = {{"task", run.plan.task},
-               {"backbone", run.plan.backbone},
-               {"seed", run.plan.seed},
-               {"control", control_name(run.plan.control)},
-               {"state", stage_name(run.state)},
-               {"reason", run.state.reason},
-               {"remark", run.remark}};
+// A row of the table: with a learner where the experiment has some, with tuned settings where it tunes.
+Json run_json(const RunResult& run, bool tunes) {
+  Json json = {{"task", run.plan.task}, {"backbone", run.plan.backbone}};
+  if (!run.plan.learner.empty()) json["learner"] = run.plan.learner;
+  json["seed"] = run.plan.seed;
+  json["control"] = control_name(run.plan.control);
+  json["state"] = stage_name(run.state);
+  json["reason"] = run.state.reason;
+  json["remark"] = run.remark;
+  if (tunes) {
+    json["try"] = Json();  // of tuning alone
+    json["tuned"] = run.plan.tuned ? Json(settings_text(*run.plan.tuned)) : Json();
+  }
   for (const ScoreKind& kind : kScoreKinds) json[kind.key] = run.scores ? optional_json(kind.of(*run.scores)) : Json();
   json["mean_return"] = run.scores ? Json(run.scores->mean_return) : Json();
   json["best_return"] = run.scores ? optional_json(run.scores->best_return) : Json();
@@ -151,6 +156,8 @@ Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
     const bool any = std::ranges::any_of(table.scores, [](const auto& score) { return score.has_value(); });
     analysis.scores.push_back(any ? aggregate(table, bootstrap) : AggregateScores{});
   }
+
+  analysis.orders = orders_by_learner(results, bootstrap);
 
   BootstrapOptions curve_bootstrap = bootstrap;
   curve_bootstrap.resamples = std::min(bootstrap.resamples, kCurveResamples);
@@ -231,6 +238,34 @@ Json returns_json(const Results& results, const Analysis& analysis) {
   return json;
 }
 
+Json orders_json(const std::vector<LearnerOrder>& orders) {
+  Json json = Json::array();
+  for (const LearnerOrder& order : orders)
+    json.push_back({{"learners", {order.x, order.y}},
+                    {"tasks", order.tasks},
+                    {"memories", order.memories},
+                    {"fewest_runs", order.fewest_runs},
+                    {"kendall_tau_b", order.tau ? estimate_json(*order.tau) : Json()}});
+  return json;
+}
+
+// What was chosen; the tries stand in the CSV.
+Json tuning_json(const std::vector<TuningResult>& tuning) {
+  Json json = Json::array();
+  for (const auto& [plan, record] : tuning) {
+    Json chosen = record.chosen ? Json::object() : Json();
+    if (record.chosen)
+      for (const auto& [key, value] : *record.chosen) chosen[key] = value;
+    json.push_back({{"task", plan.task},
+                    {"learner", plan.learner.empty() ? Json() : Json(plan.learner)},
+                    {"backbone", plan.backbone},
+                    {"tries", record.rungs.empty() ? 1 : record.rungs.front().tries.size()},
+                    {"rungs", record.rungs.size()},
+                    {"chosen", std::move(chosen)}});
+  }
+  return json;
+}
+
 // MMER of each task and backbone that something was published of.
 Json published_json(const Results& results) {
   Json json = Json::array();
@@ -259,7 +294,7 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
                {"runs", Json::array()},
                {"scores", Json::object()},
                {"curves", Json::array()},
-               {"experiment", results.of_comparison() ? Json(results.experiment.to_ini()) : Json()}};
+               {"experiment", results.of_comparison() ? Json(results.planned.to_ini()) : Json()}};
   for (std::size_t task = 0; task < results.tasks.size(); ++task) {
     const TaskFacts& facts = results.tasks[task];
     Json entry = {{"label", facts.label},
@@ -272,11 +307,13 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
     if (results.sweep) entry[results.sweep->key] = results.sweep->values[task];
     json["tasks"].push_back(std::move(entry));
   }
-  for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run));
+  for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run, results.planned.tune.has_value()));
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
     if (!analysis.scores[kind].cells.empty())
       json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
   json["returns"] = returns_json(results, analysis);
+  if (!analysis.orders.empty()) json["learner_orders"] = orders_json(analysis.orders);
+  if (!results.tuning.empty()) json["tuning"] = tuning_json(results.tuning);
   if (Json published = published_json(results); !published.empty()) json["published"] = std::move(published);
   if (results.experiment.range) json["range"] = ranges_json(results, analysis);
   for (std::size_t task = 0; task < analysis.curves.size(); ++task) {
@@ -299,25 +336,82 @@ std::string scores_json(const ScoreTable& table, const AggregateScores& scores) 
   return json_text(aggregate_json(scores, table), 1) + "\n";
 }
 
+namespace {
+
+std::string csv_record(const Json& row) {
+  std::string record;
+  for (const auto& [key, value] : row.items()) {
+    const std::string field =
+        value.is_null()     ? ""
+        : value.is_string() ? csv_field(value.get<std::string>())
+        : value.is_number_float()
+            ? (std::isfinite(value.get<double>()) ? number_text(value.get<double>()) : std::string())
+            : json_text(value);
+    record += (&value == &row.front() ? "" : ",") + field;
+  }
+  return record + "\n";
+}
+
+// A try of tuning as a row of the same columns, in the state "tuning": no run of the comparison. What it reached is
+// that of the last rung that it took part in.
+Json try_json(const RunResult& like, const TuneRecord& record, const TriedSettings& tried, const TuneRung& rung,
+              std::size_t number_of_rung, const TriedSettings::Run* run, bool went_on) {
+  Json row = run_json(like, true);
+  for (auto& [key, value] : row.items())
+    if (key != "task" && key != "backbone" && key != "learner" && key != "control") value = Json();
+  row["state"] = "tuning";
+  row["seed"] = run != nullptr ? Json(run->seed) : Json();
+  row["reason"] = tried.failure;
+  row["try"] = tried.number;
+  row["tuned"] = settings_text(tried.settings);
+  const bool chosen = record.chosen && went_on;
+  row["remark"] = std::string(chosen    ? "chosen"
+                              : went_on ? "goes on"
+                                        : "dropped") +
+                  " after rung " + std::to_string(number_of_rung);
+  row["environment_steps"] = rung.steps;
+  if (run != nullptr) {
+    row["final_success"] = run->success;
+    row["mean_return"] = run->mean_return ? Json(*run->mean_return) : Json();
+    row["area_under_curve"] = run->area;
+  }
+  return row;
+}
+
+std::string csv_of_tries(const RunResult& like, const TuneRecord& record) {
+  std::string text;
+  for (std::size_t i = 0; i < record.rungs.size(); ++i) {
+    const TuneRung& rung = record.rungs[i];
+    const bool last = i + 1 == record.rungs.size();
+    for (std::size_t place = 0; place < rung.tries.size(); ++place) {
+      const TriedSettings& tried = rung.tries[place];
+      const bool went_on = place < rung.kept;
+      if (went_on && !last) continue;  // its row is that of a later rung
+      for (const TriedSettings::Run& run : tried.runs)
+        text += csv_record(try_json(like, record, tried, rung, i + 1, &run, went_on));
+      if (tried.runs.empty()) text += csv_record(try_json(like, record, tried, rung, i + 1, nullptr, went_on));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string report_csv(const Results& results) {
   std::string text;
+  const bool tunes = results.planned.tune.has_value();
   for (const RunResult& run : results.runs) {
-    const Json json = run_json(run);
+    const Json json = run_json(run, tunes);
     if (text.empty()) {
       for (const auto& [key, value] : json.items()) text += (text.empty() ? "" : ",") + key;
       text += "\n";
     }
-    std::string row;
-    for (const auto& [key, value] : json.items()) {
-      const std::string field =
-          value.is_null()     ? ""
-          : value.is_string() ? csv_field(value.get<std::string>())
-          : value.is_number_float()
-              ? (std::isfinite(value.get<double>()) ? number_text(value.get<double>()) : std::string())
-              : json_text(value);
-      row += (&value == &json.front() ? "" : ",") + field;
-    }
-    text += row + "\n";
+    text += csv_record(json);
+  }
+  for (const TuningResult& tuning : results.tuning) {
+    const auto like =
+        std::ranges::find_if(results.runs, [&](const RunResult& run) { return run.plan.name() == tuning.plan.name(); });
+    text += csv_of_tries(*like, tuning.record);
   }
   return text;
 }

@@ -27,12 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string settings_text(const Settings& settings) {
-  std::vector<std::string> parts;
-  for (const auto& [key, value] : settings) parts.push_back(key + " = " + value);
-  return joined(parts);
-}
-
 std::string title_of(const Results& results) {
   if (!results.of_comparison()) {
     const auto runs =
@@ -139,6 +133,7 @@ Document ReportWriter::write() {
   add_results();
   add_film();
   add_protocol();
+  add_tuning();
   add_budgets();
   add_cost();
   add_left_out();
@@ -178,7 +173,7 @@ std::vector<Level> ReportWriter::levels(std::size_t task) const {
 
 void ReportWriter::add_question() {
   if (!experiment_.question.empty()) paragraph(one_line(experiment_.question));
-  paragraph(size_text(experiment_) + " (" + seeds_text(experiment_.seeds) +
+  paragraph(size_text(results_.planned) + " (" + seeds_text(experiment_.seeds) +
             "): " + counted(results_.runs.size(), "run") + ", of them " + stages() +
             ". The figures below are of the finished ones.");
   add_running();
@@ -281,7 +276,7 @@ void ReportWriter::add_left_out() {
   // What is the same of several runs of a backbone in a task is said once.
   std::vector<std::pair<std::string, std::vector<std::uint64_t>>> notes;
   const auto note = [&](const RunResult& run, const std::string& text) {
-    const std::string all = run.plan.task + "/" + run.plan.backbone + ": " + text;
+    const std::string all = run.plan.place() + ": " + text;
     const auto found = std::find_if(notes.begin(), notes.end(), [&](const auto& other) { return other.first == all; });
     if (found == notes.end())
       notes.push_back({all, {run.plan.seed}});
@@ -312,7 +307,7 @@ void ReportWriter::add_commands() {
   document_.add(CodeBlock{shell_command({"engram", "compare", "--config", "experiment.ini", "--run", folder}) + "\n" +
                               shell_command({"engram", "compare", "report", folder}) + "\n",
                           ""});
-  document_.add(CodeBlock{experiment_.to_ini(), "experiment.ini"});
+  document_.add(CodeBlock{results_.planned.to_ini(), "experiment.ini"});
   document_.add(CodeBlock{
       train_command(results_.folder, results_.runs.front().plan) + "\n",
       "The command of the first run; plan.json in the folder has that of every run, configs/ the settings that "

@@ -42,6 +42,17 @@ std::string write_report(const Results& results, const ReportFiles& files, const
 std::string write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
                                const BootstrapOptions& bootstrap);
 
+// Whether two learners order the memories alike (statistics/rank_agreement.h).
+struct LearnerOrder {
+  std::string x, y;                   // labels of the learners
+  std::vector<std::string> tasks;     // over which a memory's score is a mean
+  std::vector<std::string> memories;  // with finished runs by both in each of them; without controls
+  int fewest_runs = 0;                // of a memory in a task, by either
+  std::optional<Estimate> tau;        // nothing of fewer than two memories, and where a learner tells none apart
+};
+// Of each pair of learners that both have finished runs of a memory in some task: over all such tasks, then in each.
+std::vector<LearnerOrder> orders_by_learner(const Results& results, const BootstrapOptions& bootstrap);
+
 // What a report says, in numbers.
 struct Analysis {
   std::vector<AggregateScores> scores;  // one of each of kScoreKinds; empty where no run has such a score
@@ -59,6 +70,7 @@ struct Analysis {
     std::vector<Estimate> greedy, sampled;  // by value; empty without such a run
   };
   std::vector<std::vector<RangeCurve>> ranges;  // by task, backbone; empty without a range
+  std::vector<LearnerOrder> orders = {};        // empty without learners
 };
 Analysis analyse(const Results& results, const BootstrapOptions& bootstrap);
 

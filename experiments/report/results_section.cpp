@@ -49,6 +49,7 @@ void ReportWriter::add_results() {
   add_over_tasks();
   add_profiles();
   add_pairs();
+  add_learners();
 }
 
 // What the rows stand for that are no memories.

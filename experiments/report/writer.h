@@ -39,6 +39,8 @@ class ReportWriter {
   void add_question();
   void add_running();
   void add_protocol();
+  void add_tuning();
+  void add_learners();
   void add_results();
   void add_yardsticks();
   void add_score_table();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -106,6 +107,7 @@ RunResult result_in(const Row& row) {
   PlannedRun plan;
   plan.task = row.text("task");
   plan.backbone = row.text("backbone");
+  plan.learner = row.text("learner");  // only tables of experiments with learners have the column
   plan.seed = row.number<std::uint64_t>("seed", 0);
   plan.control = control_in(row);
   for (const BudgetPart& part : kBudgetParts) plan.budget.*part.value = row.number<std::int64_t>(part.name, 0);
@@ -159,17 +161,18 @@ EarlierRuns EarlierRuns::parse(const std::string& text, const fs::path& file) {
     if (fields.size() != count)
       throw UserError(record + " has " + std::to_string(fields.size()) + " fields instead of " + std::to_string(count));
     const Row row(columns, std::move(fields), record);
+    // Tries of tuning, too, have a state of their own.
     if (row.text("state") != "finished" || row.text("final_success").empty()) continue;
     RunResult run = result_in(row);
     const std::string name = run.plan.name();
-    if (!earlier.runs_.emplace(std::tuple(run.plan.task, run.plan.backbone, run.plan.seed), std::move(run)).second)
-      throw UserError(record + " is run " + name + " again");
+    if (const std::string tuned = row.text("tuned"); !tuned.empty()) earlier.tuned_[name] = tuned;
+    if (!earlier.runs_.emplace(name, std::move(run)).second) throw UserError(record + " is run " + name + " again");
   }
   return earlier;
 }
 
 std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {
-  const auto found = runs_.find({plan.task, plan.backbone, plan.seed});
+  const auto found = runs_.find(plan.name());
   if (found == runs_.end()) return {};
   const PlannedRun& earlier = found->second.plan;
   const auto differs = [&](const std::string& what, const std::string& theirs, const std::string& planned) {
@@ -181,6 +184,9 @@ std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {
   for (const BudgetPart& part : kBudgetParts)
     if (const auto theirs = earlier.budget.*part.value, planned = plan.budget.*part.value; theirs != planned)
       throw differs(part.name, std::to_string(theirs), std::to_string(planned));
+  if (const auto tuned = tuned_.find(plan.name()); tuned != tuned_.end() && plan.tuned)
+    if (const std::string planned = settings_text(*plan.tuned); planned != tuned->second)
+      throw differs("tuned settings", tuned->second, planned);
   if (plan.range)
     throw UserError(where_ + " has run " + plan.name() + " without its evaluations at " + plan.range->text() +
                     ": only its folder has them");

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,17 +22,18 @@ class EarlierRuns {
   // The finished runs of the text of a report's CSV (report_csv()), which errors call `file`. Columns are found by
   // their names; a table needs those of the run, its budget, steps and final success, and of others a field may be
   // empty. Throws UserError, record and column named, for a text that is none, a value that its column cannot have, and
-  // a run that is there twice.
+  // a run that is there twice. Rows of tuning are passed over.
   static EarlierRuns parse(const std::string& text, const std::filesystem::path& file);
 
   std::size_t size() const { return runs_.size(); }
-  // Nothing where the run is not among them. Throws UserError if it is with another control or budget than planned, or
-  // if the plan has a range, of which a report's CSV has no evaluations.
+  // Nothing where the run is not among them. Throws UserError if it is with another control, budget or choice of tuning
+  // than planned, or if the plan has a range, of which a report's CSV has no evaluations.
   std::optional<RunResult> find(const PlannedRun& plan) const;
 
  private:
   std::string where_;
-  std::map<std::tuple<std::string, std::string, std::uint64_t>, RunResult> runs_;  // by task, backbone, seed
+  std::map<std::string, RunResult> runs_;     // by PlannedRun::name()
+  std::map<std::string, std::string> tuned_;  // by the same: settings_text() of what tuning had chosen
 };
 
 // As read_run_state() has it; where the folder holds no finished run, an earlier one is finished.

@@ -270,9 +270,10 @@ void add_facts(Results& results) {
 }
 
 Results read_results(const fs::path& folder) {
-  Results results{
-      .folder = folder, .experiment = Experiment::read(folder), .runs = {}, .tasks = {}, .sweep = {}, .notes = {}};
-  std::vector<PlannedRun> plan = plan_runs(results.experiment, folder);
+  Results results{.folder = folder, .experiment = {}, .runs = {}, .tasks = {}, .sweep = {}, .notes = {}};
+  results.planned = Experiment::read(folder);
+  results.experiment = results.planned.by_learner();
+  std::vector<PlannedRun> plan = plan_runs(results.planned, folder);
   if (plan.empty()) throw UserError("the comparison '" + folder.string() + "' has no runs");
   const EarlierRuns earlier = EarlierRuns::of(folder);
   std::int64_t known = 0, without_curve = 0;
@@ -292,6 +293,10 @@ Results read_results(const fs::path& folder) {
                                  ? "."
                                  : "; " + count_with_commas(without_curve) + " of them " +
                                        (without_curve == 1 ? "has" : "have") + " no evaluations there, and no curve."));
+  if (results.planned.tune)
+    for (const RunResult& run : results.runs)
+      if (run.plan.seed == results.planned.seeds.front())
+        results.tuning.push_back({run.plan, read_tune_record(record_file(tuning_folder(folder), run.plan.place()))});
   add_facts(results);
   return results;
 }

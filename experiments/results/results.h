@@ -11,7 +11,9 @@
 
 #include "agents/study/metrics_summary.h"
 #include "experiments/plan/experiment.h"
+#include "experiments/plan/plan.h"
 #include "experiments/plan/random_play.h"
+#include "experiments/plan/tune_record.h"
 #include "experiments/statistics/score_table.h"
 
 namespace engram {
@@ -83,13 +85,22 @@ struct Sweep {
   std::vector<double> values;  // one a task
 };
 
+// What tuning has done for one task, learner and backbone.
+struct TuningResult {
+  PlannedRun plan;  // of a run of the comparison
+  TuneRecord record;
+};
+
 struct Results {
   std::filesystem::path folder;  // of the comparison; empty: the runs are of none (plain_runs.h)
+  // What is reported on, a row a backbone: with learners a backbone of each pair, "gru by ppo" (by_learner()).
   Experiment experiment;
-  std::vector<RunResult> runs;  // in the plan's order: task, backbone, seed
+  std::vector<RunResult> runs;  // in the plan's order: task, backbone (of `experiment`), seed
   std::vector<TaskFacts> tasks;
   std::optional<Sweep> sweep;
-  std::vector<std::string> notes;  // sentences on what else the runs differ in
+  std::vector<std::string> notes;         // sentences on what else the runs differ in
+  Experiment planned = {};                // as its file has it; of plain runs the same as `experiment`
+  std::vector<TuningResult> tuning = {};  // in the plan's order; empty where nothing is tuned
 
   bool of_comparison() const { return !folder.empty(); }
   const RunResult& run(std::size_t task, std::size_t backbone, std::size_t seed) const {

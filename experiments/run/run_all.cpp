@@ -81,8 +81,7 @@ class Running {
     while (std::ranges::count(jobs_, job.slot, &RunJob::slot) > 0) ++job.slot;
     const int most = job.trains && !apart_.contains(&run) ? machine_.seeds_per_job : 1;
     const auto joins = [&](const PlannedRun* other) {
-      return other->task == run.task && other->backbone == run.backbone && !apart_.contains(other) &&
-             trains_now(*other);
+      return other->place() == run.place() && !apart_.contains(other) && trains_now(*other);
     };
     while (static_cast<int>(job.runs.size()) < most) {
       const auto other = std::ranges::find_if(waiting_, joins);

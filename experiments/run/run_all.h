@@ -26,7 +26,7 @@ struct Machine {
 
 // What one program does.
 struct RunJob {
-  std::vector<const PlannedRun*> runs;  // seeds of one task and backbone
+  std::vector<const PlannedRun*> runs;  // of one place (PlannedRun::place())
   bool trains = true;                   // else it evaluates what is trained, one run
   int slot = 0;                         // below Machine::jobs, of no other job as long as it lasts
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();

@@ -77,7 +77,7 @@ def config_text(*options):
     for word in options:
         name, value = word.removeprefix("--").split("=", 1)
         parts = ("run." + name if name == "device" else name).split(".")
-        of_a_label = parts[0] in ("tasks", "backbones")  # [tasks.LABEL] holds task.corridor_length = 4
+        of_a_label = parts[0] in ("tasks", "learners", "backbones")  # [tasks.LABEL] holds task.corridor_length = 4
         section, key = ".".join(parts[:1 + of_a_label]), ".".join(parts[1 + of_a_label:])
         sections.setdefault(section, []).append(f"{key} = {value}\n")
     return "".join(f"[{section}]\n" + "".join(lines) for section, lines in sections.items())

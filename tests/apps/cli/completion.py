@@ -32,7 +32,7 @@ presets = [preset["name"] for preset in listed["presets"]]
 
 commands = complete("")
 assert set(commands) >= {"train", "evaluate", "diagnose", "compare", "render", "play", "inspect", "list", "probe",
-                         "replay", "bench", "completion"}, commands
+                         "replay", "bench", "sweep", "completion"}, commands
 for command in commands:
     assert command in engram("--help"), command
 assert complete("tr") == ["train"]
@@ -53,6 +53,8 @@ assert set(complete("play", "--")) >= {"--full", "--record", "--seed", "--episod
 assert "--task.name" not in complete("play", "--")
 assert complete("play", "tm") == [name for name in tasks + presets if name.startswith("tm")]
 assert complete("compare", "re") == ["report"]
+assert "--learners" in complete("compare", "--le") and complete("compare", "--tune") == ["--tune-only"]
+assert set(complete("sweep", "--tune.ke")) == {"--tune.keep"} and "--tune.memory.layers" in complete("sweep", "--tune.m")
 assert "env" in complete("bench", "") and "--num_envs" in complete("bench", "env", "--")
 if "--output" in complete("render", "--"):  # not in a program without video
     assert "--task.name" in complete("render", "--") and "--memory.name" not in complete("render", "--")

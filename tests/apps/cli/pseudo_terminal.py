@@ -181,8 +181,8 @@ def check_plain():
 
 
 COMMANDS = [["--help"], ["list"], ["list", "hqlt"], ["list", "visual_match"], ["list", "tmaze_active_50"],
-            *([name, "--help"] for name in ("train", "evaluate", "diagnose", "compare", "inspect", "list", "play",
-                                            "probe", "replay", "bench", "completion")),
+            *([name, "--help"] for name in ("train", "evaluate", "diagnose", "compare", "sweep", "inspect", "list",
+                                            "play", "probe", "replay", "bench", "completion")),
             ["bench", "env", "--help"], ["compare", "report", "--help"]]
 
 

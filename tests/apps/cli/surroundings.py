@@ -38,6 +38,7 @@ def commands():
         "evaluate": (["evaluate", "run", "--episodes=2"], ""),
         "diagnose": (["diagnose", "run", "--episodes=4"], ""),
         "compare": (["compare", "--config=c.ini", "--run=compared", "--device=cpu"], ""),
+        "sweep": (["sweep", "swept", *TRAIN, "--tune.seeds=7", "--tune.learner.learning_rate=1e-3,2e-3"], ""),
         "render": (FILM + ["--output=film.gif"], ""),
         "play": (["play", "memory_len_3"], "0000"),
         "inspect": (["inspect", "run"], ""),
@@ -94,7 +95,7 @@ def check_full_output(folder):
 
 
 def remove_written(folder):
-    for name in ("trained", "compared", "probed"):
+    for name in ("trained", "compared", "swept", "probed"):
         shutil.rmtree(folder / name, ignore_errors=True)
     (folder / "film.gif").unlink(missing_ok=True)
 

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "apps/compare/estimate.h"
 
@@ -47,7 +49,21 @@ TEST_CASE("a run that has ended before its pace could be seen took as long as it
                                       {"run.random_episodes", "1"},
                                       {"replay.batch_episodes", "1"},
                                       {"evaluation.episodes", "1"}});
-  const double seconds = estimate_seconds(run, torch::kCPU, 1);
-  CHECK(seconds > 0);
-  CHECK(seconds < 60);
+  const std::optional<double> seconds = estimate_seconds(run, torch::kCPU, 1, 30);
+  REQUIRE(seconds);
+  CHECK(*seconds > 0);
+  CHECK(*seconds < 60);
+}
+
+TEST_CASE("a run that cannot be timed in the time that there is is not, and takes no longer") {
+  PlannedRun run;
+  run.config = Config::from_settings({{"task.name", "tmaze"},
+                                      {"task.corridor_length", "50"},
+                                      {"memory.name", "gru"},
+                                      {"learner.name", "ppo"},
+                                      {"learner.iteration_steps", "1048576"},
+                                      {"run.steps", "100M"}});
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK_FALSE(estimate_seconds(run, torch::kCPU, 1, 0.5));
+  CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 10);
 }

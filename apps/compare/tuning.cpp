@@ -1,0 +1,56 @@
+#include "apps/compare/tuning.h"
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <iostream>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "apps/cli/terminal.h"
+#include "apps/compare/process_launcher.h"
+#include "apps/compare/progress.h"
+#include "base/formatted.h"
+#include "base/words.h"
+#include "experiments/run/tune.h"
+
+namespace engram {
+
+int run_tuning(const std::filesystem::path& tuning, const TuneOptions& options, std::vector<TunedPlace>& places,
+               const Machine& machine, TakenSignals& signals) {
+  write_try_configs(tuning, places);
+  int stopped_by = 0;
+  const TuneOutcome outcome = tune(tuning, options, places, [&](std::size_t rung, const auto& runs) {
+    std::set<std::string> tries;
+    for (const PlannedRun* run : runs) tries.insert(run->place());
+    std::cout << "Tuning, rung " << rung + 1 << " of " << options.rungs.size() << ": "
+              << counted(tries.size(), "try", "tries") << " to " << formatted("%g%%", 100 * options.rungs[rung])
+              << " of the steps, " << counted(runs.size(), "run") << std::endl;
+    ProcessLauncher launcher(tuning, machine, signals);
+    RunsOutcome ran = [&] {
+      CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
+      return run_all(tuning, runs, {}, machine, launcher, progress);
+    }();  // its live line is gone
+    stopped_by = launcher.stopped_by();
+    return ran;
+  });
+  if (outcome.stopped) return stopped_by;
+  if (!outcome.failed.empty()) {
+    const EndedRun& first = outcome.failed.front();
+    throw std::runtime_error(counted(outcome.failed.size(), "run") + " of the tuning failed: " + first.run->name() +
+                             " (" + first.reason + ")" +
+                             (outcome.failed.size() > 1 ? " and others, see " + (tuning / "failures").string() : "") +
+                             "; the same command tries again");
+  }
+  if (!all_are_tuned(tuning, places))
+    throw std::runtime_error("the tuning has not come to its end; the same command goes on");
+  for (const TunedPlace& place : places) {
+    const TuneRecord record = read_tune_record(record_file(tuning, place.place));
+    std::cout << "Chosen for " << place.place << ": "
+              << (record.chosen->empty() ? "nothing to choose" : settings_text(*record.chosen)) << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace engram

@@ -1,0 +1,166 @@
+"""engram compare with learners and [tune], and engram sweep: they choose, are killed, go on to the same choice.
+usage: tuned.py ENGRAM"""
+
+import csv
+import functools
+import json
+import time
+
+import program
+from program import (comparison, commands_of_processes, contents, engram, engram_json, kill, same_outcome,
+                     scratch_folder, tiny, wait_for)
+
+TUNE = ("--tune.seeds=100", "--tune.rungs=0.25,0.5,1", "--tune.learner.learning_rate=1e-4,1e-3", "--tune.memory.layers=1,2")
+CONFIG = comparison(
+    "--compare.seeds=0", "--compare.controls=none", "--memory.layers=1", "--run.steps=120", "--run.random_episodes=0",
+    "--evaluation.every_steps=40", "--checkpoint.every_steps=20", "--learners.sac.replay.batch_episodes=2",
+    "--learners.ppo.learner.iteration_steps=32", "--learners.ppo.learner.minibatches=1", *TUNE,
+    tasks={"short": 3}, backbones=("gru",)).replace("[replay]\nbatch_episodes = 2\n", "")
+PLACES = {f"short/{learner}/{backbone}" for learner in ("sac", "ppo") for backbone in ("gru", "none")}
+start = functools.partial(program.start, "compare")
+refused = functools.partial(program.refused, "compare")
+
+
+def compare(*arguments, status=0, saying=""):
+    return program.finish(start(*arguments, "--device=cpu"), status, saying, timeout=300).stdout
+
+
+def records(tuning):
+    """Place -> the record of its tuning."""
+    folder = tuning / "records"
+    return {str(file.relative_to(folder).with_suffix("")): json.loads(file.read_text())
+            for file in folder.rglob("*.json")}
+
+
+def training(folder):
+    return any(words[1:2] == ["train"] and any(f"{folder.name}/" in word for word in words)
+               for words in commands_of_processes().values())
+
+
+def kill_again_and_again(folder, *command):
+    """Kills the program at several moments of its tuning, and leaves the folder for the same command to go on."""
+    for round in range(3):
+        process = program.start(*command)
+        wait_for(lambda: training(folder), process)
+        time.sleep(1.1 * round)
+        kill(process)
+        wait_for(lambda: not training(folder), seconds=30)
+
+
+def check_dry_run():
+    out = compare("--config", "c.ini", "--run", "dry", "--dry-run")
+    flat = " ".join(out.split())
+    assert "1 task x 2 learners x 2 backbones x 1 seed, in dry" in out and "4 of 4 to do" in out, out
+    assert "4 tries of settings for each of 4 places" in flat and "4 to 25%, 2 to 50% of the steps" in flat, out
+    # 4 tries x 30 steps and 2 x 30 more, of each of 4 places; 120 steps of each of 4 runs.
+    assert "It takes 720 environment steps, the runs themselves 480." in flat, out
+    assert "tuning included" in flat and max(map(len, out.splitlines())) <= 80, out
+
+
+def check_whole(folder):
+    whole = folder / "whole"
+    out = compare("--config", "c.ini", "--run", "whole", "--tune-only")
+    assert "rung 1 of 3: 16 tries to 25% of the steps, 16 runs" in out and "All settings are chosen" in out, out
+    assert "rung 2 of 3: 8 tries" in out and "rung 3" not in out and not (whole / "runs").exists(), out
+    chosen = records(whole / "tune")
+    assert chosen.keys() == PLACES, chosen.keys()
+    for place, record in chosen.items():
+        assert [len(rung["tries"]) for rung in record["rungs"]] == [4, 2], record
+        assert record["chosen"] == record["rungs"][-1]["tries"][0]["settings"], record
+        assert f"Chosen for {place}: " in out, out
+    before = contents(whole / "tune")
+    dry = compare("--run", "whole", "--dry-run")
+    assert "chosen for short/ppo/gru: learner.learning_rate = " in " ".join(dry.split()), dry
+    compare("--run", "whole", "--shard", "1/1")
+    assert contents(whole / "tune") == before  # frozen
+    plan = json.loads((whole / "plan.json").read_text())["runs"]
+    assert {run["folder"] for run in plan} == {f"runs/{place}/0" for place in PLACES}
+    for run in plan:
+        place = f"{run['task']}/{run['learner']}/{run['backbone']}"
+        assert run["tuned"] == chosen[place]["chosen"], run
+        text = (whole / "runs" / place / "0/config.ini").read_text()
+        assert f"layers = {run['tuned']['memory.layers']}\n" in text and "seed = 0\n" in text, text
+    return whole
+
+
+def check_killed(folder, whole):
+    kill_again_and_again(folder / "killed", "compare", "--config", "c.ini", "--run", "killed", "--device=cpu")
+    compare("--run", "killed")
+    assert records(folder / "killed/tune") == records(whole / "tune")
+    for run in sorted((whole / "runs").glob("*/*/*/0")) + sorted((whole / "tune/runs").glob("*/*/*/*/100")):
+        same_outcome(run, folder / "killed" / run.relative_to(whole))
+
+
+def check_report(folder, whole):
+    engram("compare", "report", "whole", "--resamples=1000")
+    with open(whole / "report/report.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    ran = [row for row in rows if row["state"] == "finished"]
+    tried = [row for row in rows if row["state"] == "tuning"]
+    assert {f"{row['task']}/{row['learner']}/{row['backbone']}" for row in ran} == PLACES and len(ran) == 4, rows
+    assert len(tried) == 16 and {row["seed"] for row in tried} == {"100"}, tried
+    assert sum(row["remark"].startswith("chosen") for row in tried) == 4, tried
+    report = json.loads((whole / "report/report.json").read_text())
+    assert len(report["runs"]) == 4 and len(report["tuning"]) == 4, report["tuning"]
+    assert report["learner_orders"][0]["learners"] == ["sac", "ppo"], report["learner_orders"]
+    markdown = (whole / "report/report.md").read_text()
+    assert "### Tuning" in markdown and "across learners" in markdown and "gru by ppo" in markdown
+    # Elsewhere the finished runs of the table are not made again, if the same was chosen.
+    (folder / "elsewhere/tune").mkdir(parents=True)
+    (folder / "elsewhere/experiment.ini").write_text((whole / "experiment.ini").read_text())
+    (whole / "tune/records").rename(folder / "elsewhere/tune/records")
+    out = compare("--run", "elsewhere", "--earlier", "whole/report/report.csv")
+    assert "0 of 4 to do" in out, out
+    assert engram_json("inspect", "elsewhere")["learners"] == ["sac", "ppo"]
+
+
+def check_refusals(folder):
+    for change, saying in (
+            (("learning_rate = 1e-4,1e-3", "lerning_rate = 1"), "did you mean 'learner.learning_rate'?"),
+            (("learning_rate = 1e-4,1e-3", "learning_rate ="), "'' is no list of values"),
+            (("seeds = 100", "seeds = 0-1"), "seed 0 is in tune.seeds 0-1 and in compare.seeds 0"),
+            (("[tune]", "[learners.pop]\n[tune]"), "'pop' is no learner"),
+            (("rungs = 0.25,0.5,1", "rungs = 1,2"), "tune.rungs '1,2'")):
+        (folder / "x.ini").write_text(CONFIG.replace(*change))
+        refused("--config", "x.ini", "--run", "new", saying=saying)
+    refused("--config", "c.ini", "--run", "new", "--learners", "sca", saying="did you mean 'sac'?")
+    refused("--config", "c.ini", "--run", "new", "--shard", "1/2", saying="have still to choose")
+    refused("--run", "whole", "--seeds", "100", saying="seed 100 is in tune.seeds 100 and in compare.seeds 100")
+    (folder / "x.ini").write_text(CONFIG.replace("rungs = 0.25,0.5,1", "rungs = 0.5,1"))
+    refused("--config", "x.ini", "--run", "whole", saying="rungs = 0.25,0.5,1 and cannot go on with rungs = 0.5,1")
+    (folder / "y.ini").write_text(comparison())
+    refused("--config", "y.ini", "--run", "new", "--tune-only", saying="a section [tune]")
+
+
+def check_sweep(folder):
+    arguments = [*tiny("--run.steps=120", "--run.random_episodes=0", "--checkpoint.every_steps=20"), *TUNE]
+    out = engram("sweep", "swept", *arguments, "--dry-run")
+    assert "4 tries x 1 seed, in swept" in out and "4 to 25%" in out and not (folder / "swept").exists(), out
+    out = engram("sweep", "swept", *arguments)
+    best = (folder / "swept/best.ini").read_text()
+    record = records(folder / "swept")["tmaze/lstm"]
+    assert "The best is swept/best.ini" in out and len(record["rungs"][0]["tries"]) == 4, out
+    for key, value in record["chosen"].items():
+        assert f"\n{key.split('.')[1]} = {float(value):g}\n" in best, (key, value, best)
+    engram("train", "trained", "--config", "swept/best.ini", "--seed=3", "--device=cpu")
+    kill_again_and_again(folder / "broken", "sweep", "broken", *arguments)
+    engram("sweep", "broken")
+    assert records(folder / "broken") == records(folder / "swept")
+    assert (folder / "broken/best.ini").read_text() == best
+    refuse = functools.partial(program.refused, "sweep")
+    refuse("new", *tiny(), saying="[tune] gives no setting to try")
+    refuse("new", *tiny(), "--tune.learner.learning_rate=1,x", saying="learner.learning_rate = 'x' is not allowed")
+    refuse("new", *tiny(), "--tune.learner.lerning_rate=1", saying="did you mean")
+    refuse("new", "--config", "c.ini", saying="is of a comparison")
+    refuse("swept", *tiny(), *TUNE, saying="'swept' was made with steps = 120 and cannot go on with steps = 60")
+    refuse("whole", *arguments, saying="is not empty and holds no sweep")
+
+
+folder = scratch_folder()
+(folder / "c.ini").write_text(CONFIG)
+check_dry_run()
+whole = check_whole(folder)
+check_killed(folder, whole)
+check_report(folder, whole)
+check_refusals(folder)
+check_sweep(folder)

@@ -1,0 +1,193 @@
+#include "experiments/run/tune.h"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/experiments/handmade_comparison.h"
+
+using namespace engram;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+// Tuning in a folder, whose runs take no time and reach what the test says.
+struct Tuning {
+  TemporaryFolder folder;
+  Experiment experiment;
+  std::vector<TunedPlace> places;
+  std::function<double(const PlannedRun&)> success = [](const PlannedRun&) { return 0.5; };
+  std::map<std::string, std::string> failing;  // place of a try -> reason
+  std::vector<Names> ran;                      // rung by rung
+  std::size_t stops_at = 100;                  // the rung of this call, from 0
+  std::int64_t overshoot = 0;                  // environment steps that a run does beyond what it is asked for
+
+  explicit Tuning(const std::string& tune) {
+    std::istringstream text("[compare]\nseeds = 0\ncontrols =\n[task]\nname = tmaze\n[memory]\nwidth = 8\n" +
+                            std::string("[run]\nsteps = 400\n[tasks.t]\n[backbones.gru]\n[backbones.lstm]\n") +
+                            "[tune]\nseeds = 8-9\nlearner.learning_rate = 1e-4, 2e-4, 3e-4, 4e-4\n" + tune);
+    experiment = Experiment::from_settings(read_settings(text, "it"));
+    places = plan_tries(experiment, folder.path());
+  }
+
+  void finish(const PlannedRun& run) const {
+    std::filesystem::create_directories(run.folder / "weights");
+    std::filesystem::create_directories(run.folder / "checkpoints");
+    write_text(run.folder / "config.ini", run.config.to_ini());
+    write_text(run.folder / "metrics.jsonl",
+               "{\"kind\":\"train\",\"environment_steps\":" + std::to_string(run.config.run.steps + overshoot) +
+                   ",\"updates\":1,\"episodes\":1,\"skipped_updates\":0}\n" +
+                   evaluation_row(static_cast<int>(run.config.run.steps), success(run)) + final_row(success(run)));
+  }
+
+  TuneOutcome go() {
+    ran.clear();
+    places = plan_tries(experiment, folder.path());  // as a program that begins anew
+    return tune(folder.path(), *experiment.tune, places,
+                [&](std::size_t, const std::vector<const PlannedRun*>& runs) -> RunsOutcome {
+                  if (ran.size() == stops_at) return {true, {}};
+                  Names& names = ran.emplace_back();
+                  RunsOutcome outcome;
+                  for (const PlannedRun* run : runs) {
+                    names.push_back(run->name() + " to " + std::to_string(run->config.run.steps));
+                    if (const auto found = failing.find(run->place()); found != failing.end()) {
+                      const auto file = failure_file(folder.path(), *run);
+                      std::filesystem::create_directories(file.parent_path());
+                      write_text(file, found->second + "\n");
+                      outcome.failed.push_back({run, RunEnd::kFailed, found->second, 1});
+                    } else {
+                      finish(*run);
+                    }
+                  }
+                  return outcome;
+                });
+  }
+
+  TuneRecord record(const std::string& place) const { return read_tune_record(record_file(folder.path(), place)); }
+};
+
+std::vector<int> numbers(const TuneRung& rung) {
+  std::vector<int> tries;
+  for (const TriedSettings& tried : rung.tries) tries.push_back(tried.number);
+  return tries;
+}
+
+}  // namespace
+
+TEST_CASE("the best half of each rung goes on from where it is, place by place, until one is left") {
+  Tuning tuning("rungs = 0.1, 0.5, 1\n");
+  tuning.success = [](const PlannedRun& run) {  // of gru the second try is the best, of lstm the fourth
+    return 0.1 * run.try_number * (run.backbone == "gru" && run.try_number > 2 ? 0.1 : 1);
+  };
+  const TuneOutcome outcome = tuning.go();
+  CHECK_FALSE(outcome.stopped);
+  REQUIRE(tuning.ran.size() == 2);
+  CHECK(tuning.ran[0].size() == 2 * 4 * 2);
+  CHECK(tuning.ran[0].front() == "t/gru/try1/8 to 40");
+  CHECK(tuning.ran[1] == Names{"t/gru/try1/8 to 200", "t/gru/try2/8 to 200", "t/lstm/try3/8 to 200",
+                               "t/lstm/try4/8 to 200", "t/gru/try1/9 to 200", "t/gru/try2/9 to 200",
+                               "t/lstm/try3/9 to 200", "t/lstm/try4/9 to 200"});
+  const TuneRecord gru = tuning.record("t/gru");
+  REQUIRE(gru.rungs.size() == 2);
+  CHECK(numbers(gru.rungs[0]) == std::vector<int>{2, 1, 4, 3});
+  CHECK(gru.rungs[0].kept == 2);
+  CHECK(gru.rungs[1].steps == 200);
+  CHECK(*gru.chosen == Settings{{"learner.learning_rate", "2e-4"}});
+  CHECK(*tuning.record("t/lstm").chosen == Settings{{"learner.learning_rate", "4e-4"}});
+  CHECK(all_are_tuned(tuning.folder.path(), tuning.places));
+  CHECK(steps_of_tuning(*tuning.experiment.tune, plan_tries(tuning.experiment, "x").front()) == 2 * (4 * 40 + 2 * 160));
+  tuning.go();
+  CHECK(tuning.ran.empty());  // what is chosen is chosen
+}
+
+TEST_CASE("a stopped tuning goes on with the rung that it was in, and chooses what it would have chosen") {
+  Tuning whole("keep = 0.6\n"), stopped("keep = 0.6\n");
+  whole.success = stopped.success = [](const PlannedRun& run) { return 0.2 * (run.try_number % 4); };
+  whole.go();
+  stopped.stops_at = 1;
+  CHECK(stopped.go().stopped);
+  CHECK(stopped.record("t/gru").rungs.size() == 1);
+  CHECK_FALSE(all_are_tuned(stopped.folder.path(), stopped.places));
+  stopped.stops_at = 100;
+  const std::size_t rungs = whole.ran.size();
+  CHECK_FALSE(stopped.go().stopped);
+  CHECK(stopped.ran.size() == rungs - 1);
+  CHECK(stopped.record("t/gru") == whole.record("t/gru"));
+}
+
+TEST_CASE("a try that diverges is out, and any other failure leaves the rung to be tried again") {
+  Tuning tuning("rungs = 0.5, 1\n");
+  tuning.failing["t/gru/try1"] = "the critic's loss is not finite; it changed no weights";
+  tuning.success = [](const PlannedRun& run) { return run.try_number == 1 ? 1.0 : 0.1 * run.try_number; };
+  CHECK(tuning.go().failed.empty());
+  const TuneRecord record = tuning.record("t/gru");
+  CHECK(numbers(record.rungs[0]) == std::vector<int>{4, 3, 2, 1});
+  CHECK(record.rungs[0].tries[3].failure.find("not finite") != std::string::npos);
+  CHECK(*record.chosen == Settings{{"learner.learning_rate", "4e-4"}});
+
+  Tuning broken("rungs = 0.5, 1\n");
+  broken.failing["t/gru/try1"] = "no space left on device";
+  REQUIRE(broken.go().failed.size() == 2);
+  CHECK(broken.record("t/gru").rungs.empty());
+  CHECK(broken.record("t/lstm").rungs.size() == 1);
+  broken.failing.clear();
+  for (const char* seed : {"8", "9"})  // as run_all() does before it tries again
+    std::filesystem::remove(broken.folder / "failures/t/gru/try1" / (std::string(seed) + ".txt"));
+  CHECK(broken.go().failed.empty());
+  CHECK(all_are_tuned(broken.folder.path(), broken.places));
+
+  Tuning lost("");
+  for (const char* number : {"1", "2", "3", "4"}) lost.failing[std::string("t/gru/try") + number] = "not finite";
+  CHECK(message_of<UserError>([&] { lost.go(); }).starts_with("t/gru: all 4 tries of [tune] have diverged"));
+}
+
+TEST_CASE("a run that is past its next rung already stays as it is") {
+  Tuning tuning("rungs = 0.1, 0.2, 1\nkeep = 0.75\n");
+  tuning.overshoot = 50;
+  CHECK_FALSE(tuning.go().stopped);
+  REQUIRE(tuning.ran.size() == 3);
+  CHECK(tuning.ran[0].front() == "t/gru/try1/8 to 40");
+  CHECK(tuning.ran[1].front() == "t/gru/try1/8 to 40");  // which run_all() finds finished
+  CHECK(tuning.ran[2].front() == "t/gru/try1/8 to 400");
+  const TuneRecord record = tuning.record("t/gru");
+  CHECK(record.rungs[1].steps == 80);
+  CHECK(record.rungs[1].tries.size() == 3);
+}
+
+TEST_CASE("equal successes are told apart by the return, then by the area, then by the order of the tries") {
+  const auto tried = [](int number, double success, std::optional<double> mean_return, double area) {
+    return TriedSettings{number, {}, "", {{1, success, mean_return, area}}};
+  };
+  std::vector<TriedSettings> tries = {tried(1, 0.5, 1, 0.1),
+                                      tried(2, 0.5, {}, 0.9),
+                                      tried(3, 0.5, 2, 0.1),
+                                      tried(4, 0.6, 0, 0),
+                                      tried(5, 0.5, 1, 0.2),
+                                      tried(6, 0.5, 1, 0.1),
+                                      {7, {}, "not finite", {{1, 1, 1, 1}}}};
+  sort_tries(tries);
+  CHECK(numbers({1, tries, 1}) == std::vector<int>{4, 3, 5, 1, 6, 2, 7});
+}
+
+TEST_CASE("the shares that are kept are rounded up, and one always is") {
+  TuneOptions tune;
+  tune.keep = 1.0 / 3;
+  CHECK(tune.kept_of(9) == 3);
+  CHECK(tune.kept_of(4) == 2);
+  CHECK(tune.kept_of(1) == 1);
+  tune.rungs = {0.1, 0.3, 1};
+  CHECK(tries_in_rungs(tune, 9) == std::vector<std::size_t>{9, 3});
+  CHECK(tries_in_rungs(tune, 30) == std::vector<std::size_t>{30, 10, 4});
+  CHECK(tries_in_rungs(tune, 1).empty());
+}
