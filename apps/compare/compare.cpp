@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -28,6 +29,7 @@
 #include "apps/cli/taken_signals.h"
 #include "apps/cli/threads.h"
 #include "apps/compare/estimate.h"
+#include "apps/compare/live_page.h"
 #include "apps/compare/process_launcher.h"
 #include "apps/compare/progress.h"
 #include "apps/compare/report.h"
@@ -401,10 +403,16 @@ int run_compare(const std::vector<std::string>& arguments) {
   if (earlier.to_keep)
     replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
   ProcessLauncher launcher(directory, machine, *signals);
+  LivePage page(directory, wanted.all, all, earlier.runs);
   const RunsOutcome outcome = [&] {
-    CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
+    CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once(), &page);
     return run_all(directory, runs, earlier.runs, machine, launcher, progress);
   }();  // its live line is gone
+  try {
+    if (!to_do.empty()) page.finish();
+  } catch (const std::exception& error) {  // the runs themselves are there
+    std::cerr << "engram: the page is not written: " << error.what() << std::endl;
+  }
   if (outcome.stopped) {
     std::cout << "Stopped by " << signal_name(launcher.stopped_by()) << ". To go on:\n  "
               << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;

@@ -1,4 +1,6 @@
-// The numbers of a report, and the files that programs read them from.
+// The figures of a report, and the files that programs read them from.
+#include "experiments/report/data.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +13,7 @@
 #include "agents/study/measured_json.h"
 #include "base/json_text.h"
 #include "experiments/plan/plan.h"
+#include "experiments/report/answer.h"
 #include "experiments/report/published.h"
 #include "experiments/report/report.h"
 #include "experiments/report/writer.h"
@@ -20,8 +23,6 @@
 
 namespace engram {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kCurvePoints = 60;
 constexpr int kCurveResamples = 5'000;
@@ -105,10 +106,6 @@ Json run_json(const RunResult& run) {
   return json;
 }
 
-}  // namespace
-
-namespace {
-
 Analysis::RangeCurve range_curve(const Results& results, std::size_t task, std::size_t backbone,
                                  const BootstrapOptions& bootstrap) {
   std::vector<std::vector<double>> greedy, sampled;
@@ -142,14 +139,41 @@ std::optional<Analysis::Returns> returns_of(const Results& results, std::size_t 
   return returns;
 }
 
+Separation separation_in(const Results& results, std::size_t task) {
+  TaskRuns runs;
+  if (task < results.tasks.size()) runs.chance = results.tasks[task].info.chance_success;
+  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
+    std::vector<double> successes =
+        figures_of(results, task, backbone, [](const RunResult& run) { return kScoreKinds[0].of(*run.scores); });
+    switch (results.run(task, backbone, 0).plan.control) {
+      case Control::kNone:
+        runs.memories.push_back(std::move(successes));
+        break;
+      case Control::kMemoryless:
+        runs.memoryless = std::move(successes);
+        break;
+      case Control::kFullState:
+      case Control::kFullStateRecurrent:
+        runs.shown_all.push_back(std::move(successes));
+        break;
+    }
+  }
+  return separation_of(runs);
+}
+
 }  // namespace
 
 Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
   Analysis analysis;
+  std::vector<std::string> apart;
+  for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
+    const Separation& separation = analysis.separations.emplace_back(separation_in(results, task));
+    apart.push_back(separation.tells_apart() == false ? separation.reason() : "");
+  }
   for (const ScoreKind& kind : kScoreKinds) {
     const ScoreTable table = results.table(kind);
     const bool any = std::ranges::any_of(table.scores, [](const auto& score) { return score.has_value(); });
-    analysis.scores.push_back(any ? aggregate(table, bootstrap) : AggregateScores{});
+    analysis.scores.push_back(any ? aggregate(table, bootstrap, apart) : AggregateScores{});
   }
 
   BootstrapOptions curve_bootstrap = bootstrap;
@@ -231,6 +255,24 @@ Json returns_json(const Results& results, const Analysis& analysis) {
   return json;
 }
 
+// Whether the task tells memories apart: true, false, or null where it is not known; and why.
+Json separation_json(const Separation& separation) {
+  const auto flag = [](const std::optional<bool>& value) { return value ? Json(*value) : Json(); };
+  const auto& icc = separation.intraclass_correlation;
+  return {{"tells_apart", flag(separation.tells_apart())},
+          {"can_be_done", flag(separation.can_be_done)},
+          {"needs_memory", flag(separation.needs_memory)},
+          {"memories_differ", flag(separation.memories_differ)},
+          {"intraclass_correlation", icc ? estimate_json(*icc) : Json()},
+          {"reason", separation.reason()}};
+}
+
+Json settings_json(const Settings& settings) {
+  Json json = Json::object();
+  for (const auto& [key, value] : settings) json[key] = value;
+  return json;
+}
+
 // MMER of each task and backbone that something was published of.
 Json published_json(const Results& results) {
   Json json = Json::array();
@@ -248,14 +290,16 @@ Json published_json(const Results& results) {
 
 }  // namespace
 
-std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
+Json report_data(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
   const BuildInfo& build = build_info();
   Json json = {{"question", results.experiment.question},
+               {"answer", answer_of(results, analysis)},
                {"engram", build.version},
                {"commit", build.commit},
                {"resamples", bootstrap.resamples},
                {"bootstrap_seed", bootstrap.seed},
                {"tasks", Json::array()},
+               {"backbones", Json::array()},
                {"runs", Json::array()},
                {"scores", Json::object()},
                {"curves", Json::array()},
@@ -265,17 +309,31 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
     Json entry = {{"label", facts.label},
                   {"name", facts.info.name},
                   {"max_episode_steps", facts.info.max_episode_steps},
+                  {"separation", separation_json(analysis.separations[task])},
+                  {"settings", settings_json(results.experiment.tasks[task].settings)},
                   {"chance_success", optional_json(facts.info.chance_success)},
-                  {"random_success", facts.random.success.estimate},
-                  {"random_success_interval", {facts.random.success.low, facts.random.success.high}},
-                  {"random_return", facts.random.mean_return.estimate}};
+                  {"random_success", nullptr},
+                  {"random_success_interval", nullptr},
+                  {"random_return", nullptr}};
+    if (const RandomPlay& random = facts.random; random.episodes > 0) {
+      entry["random_success"] = random.success.estimate;
+      entry["random_success_interval"] = {random.success.low, random.success.high};
+      entry["random_return"] = random.mean_return.estimate;
+    }
     if (results.sweep) entry[results.sweep->key] = results.sweep->values[task];
     json["tasks"].push_back(std::move(entry));
+  }
+  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
+    const ExperimentEntry& entry = results.experiment.backbones[backbone];
+    json["backbones"].push_back({{"label", entry.label},
+                                 {"control", control_name(results.run(0, backbone, 0).plan.control)},
+                                 {"settings", settings_json(entry.settings)}});
   }
   for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run));
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
     if (!analysis.scores[kind].cells.empty())
       json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+  if (results.sweep) json["sweep"] = {{"key", results.sweep->key}, {"values", results.sweep->values}};
   json["returns"] = returns_json(results, analysis);
   if (Json published = published_json(results); !published.empty()) json["published"] = std::move(published);
   if (results.experiment.range) json["range"] = ranges_json(results, analysis);
@@ -292,11 +350,17 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
       json["curves"].push_back(std::move(curve));
     }
   }
-  return json_text(json, 1) + "\n";
+  return json;
 }
 
+std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
+  return json_text(report_data(results, analysis, bootstrap), 1) + "\n";
+}
+
+Json scores_data(const ScoreTable& table, const AggregateScores& scores) { return aggregate_json(scores, table); }
+
 std::string scores_json(const ScoreTable& table, const AggregateScores& scores) {
-  return json_text(aggregate_json(scores, table), 1) + "\n";
+  return json_text(scores_data(table, scores), 1) + "\n";
 }
 
 std::string report_csv(const Results& results) {

@@ -162,10 +162,17 @@ EarlierRuns EarlierRuns::parse(const std::string& text, const fs::path& file) {
     if (row.text("state") != "finished" || row.text("final_success").empty()) continue;
     RunResult run = result_in(row);
     const std::string name = run.plan.name();
-    if (!earlier.runs_.emplace(std::tuple(run.plan.task, run.plan.backbone, run.plan.seed), std::move(run)).second)
-      throw UserError(record + " is run " + name + " again");
+    const Key key(run.plan.task, run.plan.backbone, run.plan.seed);
+    if (!earlier.runs_.emplace(key, std::move(run)).second) throw UserError(record + " is run " + name + " again");
+    earlier.order_.push_back(key);
   }
   return earlier;
+}
+
+std::vector<RunResult> EarlierRuns::all() const {
+  std::vector<RunResult> runs;
+  for (const Key& key : order_) runs.push_back(runs_.at(key));
+  return runs;
 }
 
 std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {

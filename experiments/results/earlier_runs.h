@@ -28,13 +28,16 @@ class EarlierRuns {
   static EarlierRuns parse(const std::string& text, const std::filesystem::path& file);
 
   std::size_t size() const { return runs_.size(); }
+  std::vector<RunResult> all() const;  // in the table's order
   // Nothing where the run is not among them. Throws UserError if it is with another control or budget than planned, or
   // if the plan has a range, of which a report's CSV has no evaluations.
   std::optional<RunResult> find(const PlannedRun& plan) const;
 
  private:
   std::string where_;
-  std::map<std::tuple<std::string, std::string, std::uint64_t>, RunResult> runs_;  // by task, backbone, seed
+  using Key = std::tuple<std::string, std::string, std::uint64_t>;  // task, backbone, seed
+  std::map<Key, RunResult> runs_;
+  std::vector<Key> order_;
 };
 
 // As read_run_state() has it; where the folder holds no finished run, an earlier one is finished.

@@ -90,6 +90,7 @@ struct Results {
   std::vector<TaskFacts> tasks;
   std::optional<Sweep> sweep;
   std::vector<std::string> notes;  // sentences on what else the runs differ in
+  bool settings_known = true;      // false: configs and settings are none (report/table_runs.h)
 
   bool of_comparison() const { return !folder.empty(); }
   const RunResult& run(std::size_t task, std::size_t backbone, std::size_t seed) const {
