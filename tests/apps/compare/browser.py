@@ -1,6 +1,7 @@
 """Chromium without a window, driven over its DevTools protocol through a pipe: no package of Python's, no port."""
 
 import base64
+import contextlib
 import json
 import os
 import select
@@ -21,7 +22,7 @@ class Browser:
     """A page in a browser of its own. `problems` has what went wrong in it: errors, exceptions, what was refused."""
 
     def __init__(self, chromium):
-        self.profile = tempfile.TemporaryDirectory()
+        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # its processes end by and by
         # The browser reads commands from its descriptor 3 and answers on 4.
         read_command, write_command = os.pipe()
         read_answer, write_answer = os.pipe()
@@ -43,6 +44,9 @@ class Browser:
         return self
 
     def __exit__(self, *_):
+        with contextlib.suppress(AssertionError, OSError):
+            self.session = None
+            self.call("Browser.close")
         self.process.kill()
         self.process.wait()
         self.commands.close()
