@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "apps/cli/screen_table.h"
 #include "apps/cli/status_display.h"
 #include "apps/cli/taken_signals.h"
+#include "apps/compare/live_page.h"
 #include "apps/compare/machine.h"
 #include "apps/compare/plan_text.h"
 #include "apps/compare/process_launcher.h"
@@ -309,10 +311,16 @@ int run_compare(const std::vector<std::string>& arguments) {
     return 0;
   }
   ProcessLauncher launcher(directory, machine, *signals);
+  LivePage page(directory, wanted.all, all, earlier.runs);
   const RunsOutcome outcome = [&] {
-    CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
+    CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once(), &page);
     return run_all(directory, runs, earlier.runs, machine, launcher, progress);
   }();  // its live line is gone
+  try {
+    if (!to_do.empty()) page.finish();
+  } catch (const std::exception& error) {  // the runs themselves are there
+    std::cerr << "engram: the page is not written: " << error.what() << std::endl;
+  }
   if (outcome.stopped) return say_stopped(launcher.stopped_by(), directory);
   if (outcome.failed.empty()) {
     std::cout << (runs.size() == 1 ? "The run is finished" : "All " + counted(runs.size(), "run") + " are finished")

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <exception>
 #include <map>
 #include <utility>
 
@@ -29,8 +31,8 @@ MetricsSummary metrics_of(const PlannedRun& run) {
 }  // namespace
 
 CompareProgress::CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs,
-                                 int jobs)
-    : line_(out, std::move(width)), jobs_(jobs) {
+                                 int jobs, LivePage* page)
+    : line_(out, std::move(width)), jobs_(jobs), page_(page) {
   for (const PlannedRun* run : runs) runs_.push_back({run});
 }
 
@@ -57,6 +59,7 @@ void CompareProgress::started(const PlannedRun& run) {
 }
 
 void CompareProgress::ended(const EndedRun& ended) {
+  if (page_ != nullptr) page_->run_ended();
   Progress& progress = of(*ended.run);
   const MetricsSummary metrics = metrics_of(*ended.run);
   progress.steps = metrics.steps;
@@ -125,15 +128,47 @@ double CompareProgress::seconds_left() const {
   return std::max(longest, total / jobs_);
 }
 
-// Most of all a user wants to know how far it is, how long it still takes and whether something went wrong.
-ProgressLine CompareProgress::line() const {
+double CompareProgress::done() const {
   double done = 0;
   for (const Progress& progress : runs_)
     done +=
         progress.stage == Stage::kFinished || progress.stage == Stage::kFailed
             ? 1
             : std::min(1.0, static_cast<double>(progress.steps) / static_cast<double>(progress.run->config.run.steps));
-  done /= static_cast<double>(runs_.size());
+  return done / static_cast<double>(runs_.size());
+}
+
+// Runs do not end for want of a page.
+void CompareProgress::update_page() {
+  try {
+    page_->update([this] { return state_for_page(); });
+  } catch (const std::exception& error) {
+    say(std::string("The page is not written any more: ") + error.what());
+    page_ = nullptr;
+  }
+}
+
+UnderWay CompareProgress::state_for_page() const {
+  UnderWay state;
+  state.headline = std::to_string(count(Stage::kFinished)) + " of " + counted(runs_.size(), "run") + " finished, " +
+                   std::to_string(count(Stage::kRunning)) + " running";
+  if (const int failed = count(Stage::kFailed); failed > 0) state.headline += ", " + std::to_string(failed) + " failed";
+  if (const double left = seconds_left(); std::isfinite(left))
+    state.headline += ", about " + duration_text(left) + " left";
+  state.headline += ".";
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::tm local{};
+  localtime_r(&now, &local);
+  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local);
+  state.time = text;
+  state.done = done();
+  return state;
+}
+
+// Most of all a user wants to know how far it is, how long it still takes and whether something went wrong.
+ProgressLine CompareProgress::line() const {
+  const double done = this->done();
   ProgressLine line{.done = done, .bar_rank = 4, .parts = {}};
   line.parts.push_back(
       {3, std::to_string(count(Stage::kFinished)) + " of " + counted(runs_.size(), "run") + " finished"});
@@ -158,6 +193,7 @@ void CompareProgress::report(const std::vector<RunJob>& jobs) {
       if (!progress.trained) progress.seconds = seconds(job.begin);
     }
   }
+  if (page_ != nullptr) update_page();
   if (!line_.live() && seconds(last_line_) < kProgressLineSeconds) return;
   last_line_ = now;
   line_.show(line());

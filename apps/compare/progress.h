@@ -1,5 +1,5 @@
 // CompareProgress: how far the runs of a comparison have come, and that on the terminal: a line for each run that ends,
-// and below it one live line for the whole; without a terminal a plain line every half minute.
+// and below it one live line for the whole; without a terminal a plain line every half minute. And on a page.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/cli/terminal.h"
+#include "apps/compare/live_page.h"
 #include "experiments/run/run_all.h"
 
 namespace engram {
@@ -20,7 +21,9 @@ class CompareProgress final : public RunWatch {
  public:
   // `runs`: those of this call, which must outlive the object; `jobs`: how many run at once.
   // `width`: of the terminal that `out` writes to.
-  CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs, int jobs);
+  // `page`, which outlives the object too, is kept up; null: there is none.
+  CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs, int jobs,
+                  LivePage* page = nullptr);
 
   // Says nothing.
   void count_finished(const PlannedRun& run) override;
@@ -45,11 +48,15 @@ class CompareProgress final : public RunWatch {
 
   Progress& of(const PlannedRun& run);
   double seconds_left() const;
+  double done() const;  // a fraction of all steps
   ProgressLine line() const;
+  UnderWay state_for_page() const;
+  void update_page();
   int count(Stage stage) const;
 
   LiveLine line_;
   int jobs_;
+  LivePage* page_;
   std::vector<Progress> runs_;
   std::chrono::steady_clock::time_point last_look_{}, last_line_{};
 };

@@ -134,16 +134,12 @@ void describe_sweep(const CommandVisitor& visit) { describe_options<SweepOptions
 
 int run_sweep(const std::vector<std::string>& arguments) {
   SweepOptions options;
-  OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, sweep_syntax());
-  if (line.help) {
-    print_sweep_help(own);
-    return 0;
-  }
+  const auto line = command_line_of(arguments, options, sweep_syntax(), print_sweep_help);
+  if (!line) return 0;
   std::optional<TakenSignals> signals;
   if (!options.dry_run) signals.emplace({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD});
-  const fs::path folder = line.positional.front();
-  const Experiment sweep = find_sweep(options, line, folder);
+  const fs::path folder = line->positional.front();
+  const Experiment sweep = find_sweep(options, *line, folder);
   std::vector<TunedPlace> places = {plan_sweep(sweep, folder)};
   std::vector<const PlannedRun*> runs;
   for (const PlannedRun& run : places.front().runs) runs.push_back(&run);

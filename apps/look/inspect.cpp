@@ -28,15 +28,21 @@ constexpr int kFactNames = 11;  // columns
 
 struct InspectOptions {
   bool json = false;
+  std::string html;
 
-  void list_options(OptionList& list) { list.add("json", json, "one JSON object instead of text"); }
+  void list_options(OptionList& list) {
+    list.add("json", json, "one JSON object instead of text");
+    list.add(
+        "html", html,
+        "page to write, .html, which is replaced: of a run that is finished, with what engram diagnose says of it");
+  }
 };
 
-const CommandSyntax kInspectSyntax = {.command = "inspect", .positional = {"DIR|FILE"}};
+const CommandSyntax kInspectSyntax = {.command = "inspect", .positional = {"DIR|FILE"}, .values = {{"html", {"FILE"}}}};
 
 void print_inspect_help(const OptionList& own) {
   std::cout << help_head(
-                   {"engram inspect DIR|FILE [--json]"},
+                   {"engram inspect DIR|FILE [--json]", "engram inspect DIR --html FILE.html"},
                    {"Of a run directory DIR: where it stands and how to go on, its progress and evaluations, the "
                     "settings that differ from the defaults of its task, backbone and learner, its weights and "
                     "checkpoints with "
@@ -220,6 +226,16 @@ int run_inspect(const std::vector<std::string>& arguments) {
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
   const bool is_comparison = is_folder && std::filesystem::exists(experiment_file(path), error);
+  if (!options.html.empty()) {
+    if (options.json) throw UserError("--json and --html are two ways to say the same: give one");
+    if (is_comparison)
+      throw UserError("--html is of a run, and '" + path.string() + "' is a comparison: its page is made by " +
+                      shell_command({"engram", "compare", "report", path.string()}));
+    if (!is_folder) throw UserError("--html is of a run, and '" + path.string() + "' is no run directory");
+    write_run_page(path, options.html);
+    std::cout << "The page is " << options.html << "\n";
+    return 0;
+  }
   const auto print_json = [](const Json& json) { std::cout << json_text(json, 2) << std::endl; };
   if (is_folder && options.json) {
     print_json(is_comparison ? comparison_json(path) : run_json(path));

@@ -36,6 +36,10 @@ void print_file(const FileFacts& facts);
 nlohmann::ordered_json run_json(const std::filesystem::path& folder);
 void print_run(const std::filesystem::path& folder);
 
+// The page of a finished run, with its diagnosis in words; replaces what is there. Throws UserError for a file that is
+// no .html, a run that is not finished or has no best weights, and as they do that read it.
+void write_run_page(const std::filesystem::path& folder, const std::filesystem::path& html);
+
 // The same of the folder of a comparison (experiments/plan/experiment.h): what it compares and how far its runs are.
 // Throw UserError if its experiment cannot be read.
 nlohmann::ordered_json comparison_json(const std::filesystem::path& folder);

@@ -8,7 +8,8 @@
 #
 # ENGRAM_CACHE names the cache folder (default ~/.cache/engram). ENGRAM_CUDA, as in CMake: ON installs for a GPU where
 # there is none, OFF nothing of CUDA. ENGRAM_PYTHON=ON, as in CMake: also what the Python package is built and tested
-# with. pip's own settings (index, proxy, certificates) apply.
+# with. ENGRAM_BROWSER=ON: also the Chromium in which a test looks at the page of a report. pip's own settings (index,
+# proxy, certificates) apply.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -85,6 +86,15 @@ wants_python() {
   esac
 }
 
+# Whether to install the browser for the test of a report's page. Ubuntu's package of that name is no browser.
+wants_browser() {
+  case "${ENGRAM_BROWSER:-OFF}" in
+    ON) ! command -v chromium >/dev/null && ! grep -qi ubuntu /etc/os-release ;;
+    OFF) return 1 ;;
+    *) fail "ENGRAM_BROWSER is '$ENGRAM_BROWSER'; it takes ON or OFF" ;;
+  esac
+}
+
 has_headers() { "$1" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; }
 
 install_system_packages() {
@@ -97,6 +107,7 @@ install_system_packages() {
   python=$(find_python)
   [[ -n $python ]] || packages+=(python3-venv)
   if wants_python && ! { [[ -n $python ]] && has_headers "$python"; }; then packages+=(python3-dev); fi
+  if wants_browser; then packages+=(chromium); fi
   for package in "${packages[@]}"; do
     [[ $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || missing+=("$package")
   done

@@ -396,21 +396,22 @@ Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& le
   }
 }
 
+std::string pair_label(const std::string& backbone, const std::string& learner) {
+  return learner.empty() ? backbone : backbone + " by " + learner;
+}
+
 Experiment Experiment::by_learner() const {
   if (!has_learners()) return *this;
   Experiment pairs = *this;
   pairs.learners = {{}};
   pairs.backbones.clear();
-  const auto name_of = [](const std::string& backbone, const ExperimentEntry& learner) {
-    return backbone + " by " + learner.label;
-  };
   for (const ExperimentEntry& backbone : backbones)
     for (const ExperimentEntry& learner : learners) {
       ExperimentEntry& pair =
-          pairs.backbones.emplace_back(ExperimentEntry{name_of(backbone.label, learner), learner.settings});
+          pairs.backbones.emplace_back(ExperimentEntry{pair_label(backbone.label, learner.label), learner.settings});
       pair.settings.insert(pair.settings.end(), backbone.settings.begin(), backbone.settings.end());
     }
-  pairs.reference = name_of(reference, learners.front());
+  pairs.reference = pair_label(reference, learners.front().label);
   return pairs;
 }
 

@@ -100,6 +100,9 @@ inline constexpr BudgetPart kBudgetParts[] = {{"width", &Budget::width},
                                               {"mlp_parameters", &Budget::mlp_parameters},
                                               {"mlp_flops_per_step", &Budget::mlp_flops_per_step}};
 
+// "gru by ppo"; the backbone's own label where the learner has none.
+std::string pair_label(const std::string& backbone, const std::string& learner);
+
 // "TASK/BACKBONE", or "TASK/LEARNER/BACKBONE" where the learner has a label.
 std::string place_of(const std::string& task, const std::string& learner, const std::string& backbone);
 

@@ -18,6 +18,7 @@
 #include "base/words.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/entry_reader.h"
+#include "experiments/plan/settings_json.h"
 #include "experiments/plan/tune_record.h"
 #include "storage/files.h"
 #include "storage/run_directory.h"
@@ -81,10 +82,7 @@ Json run_json(const fs::path& directory, const PlannedRun& run) {
                {"memory", run.config.memory.name()}};
   for (const BudgetPart& part : kBudgetParts) json[part.name] = run.budget.*part.value;
   if (!run.learner.empty()) json["learner"] = run.learner;
-  if (run.tuned) {
-    Json& tuned = json["tuned"] = Json::object();
-    for (const auto& [key, value] : *run.tuned) tuned[key] = value;
-  }
+  if (run.tuned) json["tuned"] = settings_json(*run.tuned);
   json["steps"] = run.config.run.steps;
   json["command"] = train_command(directory, run);
   return json;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/throw_error.h"
+#include "experiments/plan/settings_json.h"
 #include "experiments/results/csv.h"
 #include "storage/files.h"
 
@@ -26,12 +27,6 @@ double mean_of_runs(const TriedSettings& tried, const Value& value) {
   double sum = 0;
   for (const TriedSettings::Run& run : tried.runs) sum += value(run);
   return tried.runs.empty() ? 0 : sum / static_cast<double>(tried.runs.size());
-}
-
-Json settings_json(const Settings& settings) {
-  Json json = Json::object();
-  for (const auto& [key, value] : settings) json[key] = value;
-  return json;
 }
 
 Json tried_json(const TriedSettings& tried) {

@@ -39,13 +39,13 @@ void ReportWriter::add_budgets() {
   TextTable table{
       "What a backbone costs: parameters of the backbone alone, bytes of one environment's memory, and "
       "floating-point operations of a step (2 a multiply-add; attention at a full window or cache). MLP: the hidden "
-      "units of its MLPs, which carry nothing from step to step, and in percent their share of parameters and "
+      "units of its MLPs, which carry nothing from step to step, and in brackets their share of parameters and "
       "operations; the rest is the memory's.",
-      {"backbone", "task", "width", "MLP", "parameters", "MLP, %", "state, bytes", "flops per step", "MLP, %"},
+      {"backbone", "task", "width", "MLP", "parameters (MLP)", "state, bytes", "flops per step (MLP)"},
       {},
       2};
   const auto share = [](std::int64_t part, std::int64_t whole) {
-    return formatted("%.0f", 100 * static_cast<double>(part) / static_cast<double>(whole));
+    return formatted(" (%.0f%%)", 100 * static_cast<double>(part) / static_cast<double>(whole));
   };
   for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone) {
     // Tasks in a row where the budgets are the same.
@@ -60,12 +60,12 @@ void ReportWriter::add_budgets() {
         found->second.push_back(results_.tasks[task].label);
     }
     for (const auto& [budget, tasks] : groups)
-      table.rows.push_back({experiment_.backbones[backbone].label, groups.size() == 1 ? "all" : joined(tasks),
-                            count_with_commas(budget.width),
-                            budget.mlp_width > 0 ? count_with_commas(budget.mlp_width) : "",
-                            count_with_commas(budget.parameters), share(budget.mlp_parameters, budget.parameters),
-                            count_with_commas(budget.state_bytes), count_with_commas(budget.flops_per_step),
-                            share(budget.mlp_flops_per_step, budget.flops_per_step)});
+      table.rows.push_back(
+          {experiment_.backbones[backbone].label, groups.size() == 1 ? "all" : joined(tasks),
+           count_with_commas(budget.width), budget.mlp_width > 0 ? count_with_commas(budget.mlp_width) : "",
+           count_with_commas(budget.parameters) + share(budget.mlp_parameters, budget.parameters),
+           count_with_commas(budget.state_bytes),
+           count_with_commas(budget.flops_per_step) + share(budget.mlp_flops_per_step, budget.flops_per_step)});
   }
   document_.add(std::move(table));
 }
@@ -79,32 +79,32 @@ void ReportWriter::add_cost() {
       return figures.empty() ? std::string() : text(quantile(figures, 0.5));
     };
   };
-  document_.add(by_backbone(results_, "Wall time of a run, evaluations included; median of the finished runs.",
-                            median_text([](const RunResult& run) { return run.timings.wall_seconds; }, duration_text)));
-  document_.add(by_backbone(
-      results_, "Environment steps a run took; median.",
+  add_by_backbone("Wall time", "Wall time of a run, evaluations included; median of the finished runs.",
+                  median_text([](const RunResult& run) { return run.timings.wall_seconds; }, duration_text));
+  add_by_backbone(
+      "Environment steps", "Environment steps a run took; median.",
       median_text([](const RunResult& run) { return std::optional(static_cast<double>(run.metrics.steps)); },
-                  [](double steps) { return count_with_commas(std::llround(steps)); })));
-  document_.add(by_backbone(
-      results_,
+                  [](double steps) { return count_with_commas(std::llround(steps)); }));
+  add_by_backbone(
+      "Episodes until learnt",
       formatted(
           "Episodes of training until an evaluation had a success of %.0f%%; median of the finished runs that came "
           "so far, and their number where others did not.",
           100 * kLearntSuccess),
-      [this](std::size_t task, std::size_t backbone) { return learnt_text(results_, task, backbone); }));
+      [this](std::size_t task, std::size_t backbone) { return learnt_text(results_, task, backbone); });
   const auto rate_text = [](double rate) { return formatted(rate < 100 ? "%.1f" : "%.0f", rate); };
-  document_.add(by_backbone(results_, "Environment steps a second, with acting, learning and evaluating; median.",
-                            median_text([](const RunResult& run) { return run.timings.steps_per_second; }, rate_text)));
-  document_.add(
-      by_backbone(results_, "Updates a second, likewise; median.",
-                  median_text([](const RunResult& run) { return run.timings.updates_per_second; }, rate_text)));
+  add_by_backbone("Environment steps a second",
+                  "Environment steps a second, with acting, learning and evaluating; median.",
+                  median_text([](const RunResult& run) { return run.timings.steps_per_second; }, rate_text));
+  add_by_backbone("Updates a second", "Updates a second, likewise; median.",
+                  median_text([](const RunResult& run) { return run.timings.updates_per_second; }, rate_text));
   const auto megabytes = [](double memory) { return formatted("%.0f", memory); };
-  document_.add(by_backbone(results_, "Peak memory of a run's program in megabytes, without that of a GPU; median.",
-                            median_text([](const RunResult& run) { return run.timings.peak_memory_mb; }, megabytes)));
+  add_by_backbone("Peak memory", "Peak memory of a run's program in megabytes, without that of a GPU; median.",
+                  median_text([](const RunResult& run) { return run.timings.peak_memory_mb; }, megabytes));
   const auto gpu_memory = [](const RunResult& run) { return run.timings.peak_gpu_memory_mb; };
   if (std::ranges::any_of(results_.runs, [&](const RunResult& run) { return gpu_memory(run).has_value(); }))
-    document_.add(by_backbone(results_, "Peak memory of a run on its GPU in megabytes; median.",
-                              median_text(gpu_memory, megabytes)));
+    add_by_backbone("Peak memory of the GPU", "Peak memory of a run on its GPU in megabytes; median.",
+                    median_text(gpu_memory, megabytes));
 }
 
 }  // namespace engram

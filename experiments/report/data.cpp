@@ -1,4 +1,6 @@
-// The numbers of a report, and the files that programs read them from.
+// The figures of a report, and the files that programs read them from.
+#include "experiments/report/data.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +13,8 @@
 #include "agents/study/measured_json.h"
 #include "base/json_text.h"
 #include "experiments/plan/plan.h"
+#include "experiments/plan/settings_json.h"
+#include "experiments/report/answer.h"
 #include "experiments/report/published.h"
 #include "experiments/report/report.h"
 #include "experiments/report/writer.h"
@@ -20,8 +24,6 @@
 
 namespace engram {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kCurvePoints = 60;
 constexpr int kCurveResamples = 5'000;
@@ -110,10 +112,6 @@ Json run_json(const RunResult& run, bool tunes) {
   return json;
 }
 
-}  // namespace
-
-namespace {
-
 Analysis::RangeCurve range_curve(const Results& results, std::size_t task, std::size_t backbone,
                                  const BootstrapOptions& bootstrap) {
   std::vector<std::vector<double>> greedy, sampled;
@@ -147,14 +145,41 @@ std::optional<Analysis::Returns> returns_of(const Results& results, std::size_t 
   return returns;
 }
 
+Separation separation_in(const Results& results, std::size_t task) {
+  TaskRuns runs;
+  if (task < results.tasks.size()) runs.chance = results.tasks[task].info.chance_success;
+  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
+    std::vector<double> successes =
+        figures_of(results, task, backbone, [](const RunResult& run) { return kScoreKinds[0].of(*run.scores); });
+    switch (results.run(task, backbone, 0).plan.control) {
+      case Control::kNone:
+        runs.memories.push_back(std::move(successes));
+        break;
+      case Control::kMemoryless:
+        runs.memoryless = std::move(successes);
+        break;
+      case Control::kFullState:
+      case Control::kFullStateRecurrent:
+        runs.shown_all.push_back(std::move(successes));
+        break;
+    }
+  }
+  return separation_of(runs);
+}
+
 }  // namespace
 
 Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
   Analysis analysis;
+  std::vector<std::string> apart;
+  for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
+    const Separation& separation = analysis.separations.emplace_back(separation_in(results, task));
+    apart.push_back(separation.tells_apart() == false ? separation.reason() : "");
+  }
   for (const ScoreKind& kind : kScoreKinds) {
     const ScoreTable table = results.table(kind);
     const bool any = std::ranges::any_of(table.scores, [](const auto& score) { return score.has_value(); });
-    analysis.scores.push_back(any ? aggregate(table, bootstrap) : AggregateScores{});
+    analysis.scores.push_back(any ? aggregate(table, bootstrap, apart) : AggregateScores{});
   }
 
   analysis.orders = orders_by_learner(results, bootstrap);
@@ -253,17 +278,26 @@ Json orders_json(const std::vector<LearnerOrder>& orders) {
 Json tuning_json(const std::vector<TuningResult>& tuning) {
   Json json = Json::array();
   for (const auto& [plan, record] : tuning) {
-    Json chosen = record.chosen ? Json::object() : Json();
-    if (record.chosen)
-      for (const auto& [key, value] : *record.chosen) chosen[key] = value;
     json.push_back({{"task", plan.task},
                     {"learner", plan.learner.empty() ? Json() : Json(plan.learner)},
                     {"backbone", plan.backbone},
                     {"tries", record.rungs.empty() ? 1 : record.rungs.front().tries.size()},
                     {"rungs", record.rungs.size()},
-                    {"chosen", std::move(chosen)}});
+                    {"chosen", record.chosen ? settings_json(*record.chosen) : Json()}});
   }
   return json;
+}
+
+// Whether the task tells memories apart: true, false, or null where it is not known; and why.
+Json separation_json(const Separation& separation) {
+  const auto flag = [](const std::optional<bool>& value) { return value ? Json(*value) : Json(); };
+  const auto& icc = separation.intraclass_correlation;
+  return {{"tells_apart", flag(separation.tells_apart())},
+          {"can_be_done", flag(separation.can_be_done)},
+          {"needs_memory", flag(separation.needs_memory)},
+          {"memories_differ", flag(separation.memories_differ)},
+          {"intraclass_correlation", icc ? estimate_json(*icc) : Json()},
+          {"reason", separation.reason()}};
 }
 
 // MMER of each task and backbone that something was published of.
@@ -283,14 +317,16 @@ Json published_json(const Results& results) {
 
 }  // namespace
 
-std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
+Json report_data(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
   const BuildInfo& build = build_info();
   Json json = {{"question", results.experiment.question},
+               {"answer", answer_of(results, analysis)},
                {"engram", build.version},
                {"commit", build.commit},
                {"resamples", bootstrap.resamples},
                {"bootstrap_seed", bootstrap.seed},
                {"tasks", Json::array()},
+               {"backbones", Json::array()},
                {"runs", Json::array()},
                {"scores", Json::object()},
                {"curves", Json::array()},
@@ -300,17 +336,36 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
     Json entry = {{"label", facts.label},
                   {"name", facts.info.name},
                   {"max_episode_steps", facts.info.max_episode_steps},
+                  {"separation", separation_json(analysis.separations[task])},
+                  {"settings", settings_json(results.experiment.tasks[task].settings)},
                   {"chance_success", optional_json(facts.info.chance_success)},
-                  {"random_success", facts.random.success.estimate},
-                  {"random_success_interval", {facts.random.success.low, facts.random.success.high}},
-                  {"random_return", facts.random.mean_return.estimate}};
+                  {"random_success", nullptr},
+                  {"random_success_interval", nullptr},
+                  {"random_return", nullptr}};
+    if (const RandomPlay& random = facts.random; random.episodes > 0) {
+      entry["random_success"] = random.success.estimate;
+      entry["random_success_interval"] = {random.success.low, random.success.high};
+      entry["random_return"] = random.mean_return.estimate;
+    }
     if (results.sweep) entry[results.sweep->key] = results.sweep->values[task];
     json["tasks"].push_back(std::move(entry));
   }
-  for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run, results.planned.tune.has_value()));
+  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
+    const ExperimentEntry& entry = results.experiment.backbones[backbone];
+    json["backbones"].push_back({{"label", entry.label},
+                                 {"control", control_name(results.run(0, backbone, 0).plan.control)},
+                                 {"settings", settings_json(entry.settings)}});
+  }
+  const std::vector<ExperimentEntry>& backbones = results.experiment.backbones;
+  for (std::size_t i = 0; i < results.runs.size(); ++i) {
+    Json run = run_json(results.runs[i], results.planned.tune.has_value());
+    run["backbone"] = backbones[i / results.experiment.seeds.size() % backbones.size()].label;
+    json["runs"].push_back(std::move(run));
+  }
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
     if (!analysis.scores[kind].cells.empty())
       json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+  if (results.sweep) json["sweep"] = {{"key", results.sweep->key}, {"values", results.sweep->values}};
   json["returns"] = returns_json(results, analysis);
   if (!analysis.orders.empty()) json["learner_orders"] = orders_json(analysis.orders);
   if (!results.tuning.empty()) json["tuning"] = tuning_json(results.tuning);
@@ -329,11 +384,17 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
       json["curves"].push_back(std::move(curve));
     }
   }
-  return json_text(json, 1) + "\n";
+  return json;
 }
 
+std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
+  return json_text(report_data(results, analysis, bootstrap), 1) + "\n";
+}
+
+Json scores_data(const ScoreTable& table, const AggregateScores& scores) { return aggregate_json(scores, table); }
+
 std::string scores_json(const ScoreTable& table, const AggregateScores& scores) {
-  return json_text(aggregate_json(scores, table), 1) + "\n";
+  return json_text(scores_data(table, scores), 1) + "\n";
 }
 
 namespace {

@@ -16,40 +16,6 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-// Black on white, as wide as lines read well; rules above and below tables, none between columns.
-constexpr const char* kStyle = R"(
-:root { color-scheme: light; }
-body { margin: 3rem auto 5rem; max-width: 64rem; padding: 0 1.5rem; color: #1a1a1a; background: #fff;
-  font: 16px/1.55 "Source Sans 3", "Segoe UI", "Helvetica Neue", Arial, sans-serif; }
-h1 { font-size: 1.9rem; line-height: 1.25; margin: 0 0 .5rem; }
-h2 { font-size: 1.35rem; margin: 2.75rem 0 .75rem; padding-bottom: .25rem; border-bottom: 1px solid #d0d0d0; }
-h3 { font-size: 1.08rem; margin: 2rem 0 .5rem; }
-p, li { max-width: 52rem; }
-.scroll { overflow-x: auto; margin: 0 0 1.5rem; }
-table { border-collapse: collapse; border-top: 2px solid #1a1a1a; border-bottom: 2px solid #1a1a1a; font-size: .92rem;
-  font-variant-numeric: tabular-nums; }
-.caption { margin: 1.5rem 0 .5rem; color: #444; font-size: .92rem; break-after: avoid; }
-th, td { padding: .28rem .9rem .28rem 0; text-align: right; vertical-align: top; white-space: nowrap; }
-thead th { border-bottom: 1px solid #1a1a1a; font-weight: 600; }
-th.text, td.text { text-align: left; font-weight: inherit; }
-thead th.text { font-weight: 600; }
-tbody tr + tr > * { border-top: 1px solid #ececec; }
-figure { margin: 1.5rem 0 2rem; }
-figure img { display: block; max-width: 100%; height: auto; }
-figcaption { color: #444; font-size: .92rem; margin-top: .5rem; max-width: 52rem; }
-pre { background: #f6f6f4; padding: .8rem 1rem; overflow-x: auto; font: .82rem/1.5 "Source Code Pro", Consolas,
-  "DejaVu Sans Mono", monospace; }
-details { margin: .75rem 0; }
-summary { cursor: pointer; }
-@media print {
-  body { margin: 0; max-width: none; font-size: 10pt; }
-  h2, h3 { break-after: avoid; }
-  figure, tr { break-inside: avoid; }
-  .scroll { overflow: visible; }
-  th, td { white-space: normal; }
-}
-)";
-
 std::string escaped(const std::string& text, const char* special, std::string (*replacement)(char)) {
   std::string result;
   const std::string all = special;
@@ -105,7 +71,18 @@ std::string html(const Heading& heading) {
   return "<" + tag + ">" + html_escaped(heading.text) + "</" + tag + ">\n";
 }
 
-std::string html(const Paragraph& paragraph) { return "<p>" + html_escaped(paragraph.text) + "</p>\n"; }
+std::string html(const Paragraph& paragraph) {
+  return (paragraph.answer ? "<p class=\"answer\">" : "<p>") + html_escaped(paragraph.text) + "</p>\n";
+}
+
+std::string html(const Charts&) {
+  return "</div>\n<div id=\"charts\"><noscript><p>The charts need JavaScript; the tables below have their "
+         "figures.</p></noscript></div>\n<div id=\"rest\">\n";
+}
+
+std::string html(const FoldBegin& fold) { return "<details><summary>" + html_escaped(fold.summary) + "</summary>\n"; }
+
+std::string html(const FoldEnd&) { return "</details>\n"; }
 
 std::string html(const BulletList& list) {
   std::string text = "<ul>\n";
@@ -125,6 +102,7 @@ std::string html(const TextTable& table) {
 std::string note_on_missing(const Figure& figure) { return "This figure is left out: " + figure.missing; }
 
 std::string html(const Figure& figure) {
+  if (figure.paper) return "";
   if (!figure.missing.empty())
     return "<figure><p>" + html_escaped(note_on_missing(figure)) + "</p>\n<figcaption>" + html_escaped(figure.caption) +
            "</figcaption></figure>\n";
@@ -188,42 +166,38 @@ std::string Document::why_figures_are_missing() const {
 }
 
 std::string Document::to_html() const {
-  std::string text =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-      "style-src 'unsafe-inline'\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-      html_escaped(title_) + "</title>\n<style>" + kStyle + "</style></head>\n<body>\n<h1>" + html_escaped(title_) +
-      "</h1>\n";
+  std::string text = "<div id=\"top\">\n<h1>" + html_escaped(title_) + "</h1>\n";
   for (const Block& block : blocks_) text += std::visit([](const auto& part) { return html(part); }, block);
-  return text + "</body></html>\n";
+  return text + "</div>\n";
 }
 
 std::string Document::to_markdown(const std::string& figures) const {
   std::string text = std::string("# ").append(markdown_escaped(title_)).append("\n");
   for (const Block& block : blocks_) {
     text += "\n";
-    text += std::visit(Overloaded{[](const Heading& heading) {
-                                    return std::string(static_cast<std::size_t>(heading.level), '#') + " " +
-                                           markdown_escaped(heading.text) + "\n";
-                                  },
-                                  [](const Paragraph& paragraph) { return markdown_escaped(paragraph.text) + "\n"; },
-                                  [](const BulletList& list) {
-                                    std::string items;
-                                    for (const std::string& item : list.items)
-                                      items += "- " + markdown_escaped(item) + "\n";
-                                    return items;
-                                  },
-                                  [&](const Figure& figure) {
-                                    if (!figure.missing.empty())
-                                      return markdown_escaped(note_on_missing(figure)) + "\n\n*" +
-                                             markdown_escaped(figure.caption) + "*\n";
-                                    return "![" + markdown_escaped(figure.caption) + "](<" + figures + "/" +
-                                           figure.name + (figure.svg.empty() ? ".png" : ".svg") + ">)\n\n*" +
-                                           markdown_escaped(figure.caption) + "*\n";
-                                  },
-                                  [](const auto& part) { return markdown(part); }},
-                       block);
+    text += std::visit(
+        Overloaded{
+            [](const Heading& heading) {
+              return std::string(static_cast<std::size_t>(heading.level), '#') + " " + markdown_escaped(heading.text) +
+                     "\n";
+            },
+            [](const Paragraph& paragraph) { return markdown_escaped(paragraph.text) + "\n"; },
+            [](const Charts&) { return std::string(); },
+            [](const FoldBegin& fold) { return "<details><summary>" + html_escaped(fold.summary) + "</summary>\n"; },
+            [](const FoldEnd&) { return std::string("</details>\n"); },
+            [](const BulletList& list) {
+              std::string items;
+              for (const std::string& item : list.items) items += "- " + markdown_escaped(item) + "\n";
+              return items;
+            },
+            [&](const Figure& figure) {
+              if (!figure.missing.empty())
+                return markdown_escaped(note_on_missing(figure)) + "\n\n*" + markdown_escaped(figure.caption) + "*\n";
+              return "![" + markdown_escaped(figure.caption) + "](<" + figures + "/" + figure.name +
+                     (figure.svg.empty() ? ".png" : ".svg") + ">)\n\n*" + markdown_escaped(figure.caption) + "*\n";
+            },
+            [](const auto& part) { return markdown(part); }},
+        block);
   }
   return text;
 }

@@ -1,5 +1,5 @@
-// Document: headings, text, tables and figures that become one self-contained HTML page, or Markdown beside its
-// figures. All text is plain: what is special in HTML or Markdown is escaped here, and nowhere else.
+// Document: headings, text, tables and figures that become the body of a page (page.h), or Markdown beside its figures.
+// All text is plain: what is special in HTML or Markdown is escaped here, and nowhere else.
 #pragma once
 
 #include <string>
@@ -16,7 +16,17 @@ struct Heading {
 
 struct Paragraph {
   std::string text;
+  bool answer = false;  // is what a reader came for
 };
+
+// The place of what a page draws from its data; once in a document.
+struct Charts {};
+
+// What lies between the two is folded away under the summary.
+struct FoldBegin {
+  std::string summary;
+};
+struct FoldEnd {};
 
 struct BulletList {
   std::vector<std::string> items;
@@ -35,6 +45,7 @@ struct Figure {
   std::string svg;      // contents of the files; may be empty
   std::string png;
   std::string missing = {};  // why there is no picture, if there is none
+  bool paper = false;        // for Markdown and papers alone: a page draws it itself
 };
 
 struct CodeBlock {
@@ -44,7 +55,7 @@ struct CodeBlock {
 
 class Document {
  public:
-  using Block = std::variant<Heading, Paragraph, BulletList, TextTable, Figure, CodeBlock>;
+  using Block = std::variant<Heading, Paragraph, Charts, FoldBegin, FoldEnd, BulletList, TextTable, Figure, CodeBlock>;
 
   explicit Document(std::string title) : title_(std::move(title)) {}
   void add(Block block) { blocks_.push_back(std::move(block)); }
@@ -52,7 +63,8 @@ class Document {
   // Why the first of the figures that have no picture has none; empty where all have one.
   std::string why_figures_are_missing() const;
 
-  // With everything inside: opens without a network and without other files.
+  const std::string& title() const { return title_; }
+  // The elements of a page's body, with the pictures inside.
   std::string to_html() const;
   // Refers to figures as FIGURES/NAME.svg, or NAME.png where there is no SVG.
   std::string to_markdown(const std::string& figures) const;

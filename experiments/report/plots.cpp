@@ -168,27 +168,33 @@ std::string read_file(const fs::path& file) {
   return contents;
 }
 
-Figure draw(const fs::path& folder, const Plot& plot, const std::string& caption) {
+Figure draw(const PlotFolder& folder, const Plot& plot, const std::string& caption) {
   const auto size = [&](int scale) {
     return std::to_string(scale * plot.width) + "," + std::to_string(scale * plot.height);
   };
-  std::string script = "# gnuplot " + plot.name + ".gp draws " + plot.name + ".svg and " + plot.name + ".png\n";
+  std::string script = "# gnuplot " + plot.name + ".gp draws " + plot.name + ".svg, " + plot.name + ".png" +
+                       (folder.pdf ? " and " + plot.name + ".pdf" : "") + "\n";
   const auto draw_as = [&](const std::string& terminal, const std::string& ending) {
     script += "\nreset\nset terminal " + terminal + "\nset output '" + plot.name + ending + "'\nset multiplot\n" +
               plot.body + "unset multiplot\nset output\n";
   };
   draw_as("svg noenhanced size " + size(1) + " font 'Helvetica,13' background rgb 'white'", ".svg");
   draw_as("pngcairo noenhanced size " + size(2) + " font 'Helvetica,20' linewidth 2 pointscale 2", ".png");
-  write_file(folder / (plot.name + ".dat"), plot.data);
-  write_file(folder / (plot.name + ".gp"), script);
-  const fs::path svg = folder / (plot.name + ".svg"), png = folder / (plot.name + ".png");
+  if (folder.pdf)
+    draw_as("pdfcairo noenhanced size " + text(plot.width / 96.0) + "in," + text(plot.height / 96.0) +
+                "in font 'Helvetica,10'",
+            ".pdf");
+  write_file(folder.path / (plot.name + ".dat"), plot.data);
+  write_file(folder.path / (plot.name + ".gp"), script);
+  const fs::path svg = folder.path / (plot.name + ".svg"), png = folder.path / (plot.name + ".png"),
+                 pdf = folder.path / (plot.name + ".pdf");
   try {
-    run_gnuplot({plot.name + ".gp"}, folder);
-    return {plot.name, caption, read_file(svg), read_file(png), ""};
+    run_gnuplot({plot.name + ".gp"}, folder.path);
+    return {plot.name, caption, read_file(svg), read_file(png), "", /*paper=*/true};
   } catch (const GnuplotError& error) {
     std::error_code ignored;
-    for (const fs::path& picture : {svg, png}) fs::remove(picture, ignored);  // of another report, or half a one
-    return {plot.name, caption, "", "", error.what()};
+    for (const fs::path& picture : {svg, png, pdf}) fs::remove(picture, ignored);  // of another report, or half a one
+    return {plot.name, caption, "", "", error.what(), /*paper=*/true};
   }
 }
 
@@ -266,7 +272,7 @@ std::string panel_script(Plot& plot, const Panel& panel, const Area& area, bool 
 
 }  // namespace
 
-Figure plot_panels(const fs::path& folder, const std::string& name, const std::string& caption,
+Figure plot_panels(const PlotFolder& folder, const std::string& name, const std::string& caption,
                    const std::vector<PlottedMethod>& methods, const std::vector<Panel>& panels) {
   if (panels.empty()) throw std::invalid_argument("a plot of nothing");
   std::vector<bool> shown(methods.size());
@@ -295,7 +301,7 @@ Figure plot_panels(const fs::path& folder, const std::string& name, const std::s
   return draw(folder, plot, caption);
 }
 
-Figure plot_intervals(const fs::path& folder, const std::string& name, const std::string& caption,
+Figure plot_intervals(const PlotFolder& folder, const std::string& name, const std::string& caption,
                       const std::vector<PlottedMethod>& methods, const std::vector<IntervalPanel>& panels) {
   if (panels.empty()) throw std::invalid_argument("a plot of nothing");
   const std::vector<bool> all(methods.size(), true);
@@ -333,7 +339,8 @@ Figure plot_intervals(const fs::path& folder, const std::string& name, const std
   return draw(folder, plot, caption);
 }
 
-Figure plot_matrix(const fs::path& folder, const std::string& name, const std::string& caption, const Matrix& matrix) {
+Figure plot_matrix(const PlotFolder& folder, const std::string& name, const std::string& caption,
+                   const Matrix& matrix) {
   if (matrix.rows.empty() || matrix.columns.empty()) throw std::invalid_argument("a plot of nothing");
   constexpr int kRow = 24, kNarrowest = 28, kWidest = 92;
   const int names = 24 + width_of(matrix.rows), slanted = 24 + width_of(matrix.columns) * 2 / 3;

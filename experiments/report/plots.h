@@ -1,5 +1,6 @@
-// Plots of a comparison, drawn by gnuplot as SVG and PNG. Colours are Okabe and Ito's (2008), which people who do not
-// see all colours can tell apart; dashes and markers differ as well, so that a grey print does.
+// Plots of a comparison for papers and Markdown, drawn by gnuplot as SVG, PNG and PDF. Colours are Okabe and Ito's
+// (2008), which people who do not see all colours can tell apart; dashes and markers differ as well, so that a grey
+// print does.
 #pragma once
 
 #include <cstddef>
@@ -50,16 +51,23 @@ struct IntervalPanel {
   std::vector<std::pair<std::size_t, Estimate>> rows;
 };
 
-// Each of these writes NAME.gp, NAME.dat, NAME.svg and NAME.png into `folder`, which exists, and reads the pictures
-// back. Heights and numbers are fractions between 0 and 1. Legends name the methods that have curves. Where gnuplot is
-// missing or fails, there are script and data alone, and Figure::missing says why.
-Figure plot_panels(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
+// Where plots go, which is there, and whether as PDF, too.
+struct PlotFolder {
+  std::filesystem::path path;
+  bool pdf = false;
+
+  PlotFolder(std::filesystem::path folder, bool also_pdf = false) : path(std::move(folder)), pdf(also_pdf) {}
+};
+
+// Each of these writes NAME.gp, NAME.dat, NAME.svg, NAME.png and, if asked for, NAME.pdf into `folder`, which exists,
+// and reads the pictures back. Heights and numbers are fractions between 0 and 1. Legends name the methods that have
+// curves. Where gnuplot is missing or fails, there are script and data alone, and Figure::missing says why.
+Figure plot_panels(const PlotFolder& folder, const std::string& name, const std::string& caption,
                    const std::vector<PlottedMethod>& methods, const std::vector<Panel>& panels);
-Figure plot_intervals(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
+Figure plot_intervals(const PlotFolder& folder, const std::string& name, const std::string& caption,
                       const std::vector<PlottedMethod>& methods, const std::vector<IntervalPanel>& panels);
 // Every number as a percentage on a ground that is the darker the higher it is, between 0 and 1.
-Figure plot_matrix(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
-                   const Matrix& matrix);
+Figure plot_matrix(const PlotFolder& folder, const std::string& name, const std::string& caption, const Matrix& matrix);
 
 // "gnuplot 5.4 patchlevel 4"; nothing where there is none.
 std::optional<std::string> gnuplot_version();

@@ -68,12 +68,14 @@ void ReportWriter::add_range() {
     paragraph("No run has been evaluated at all of these values yet.");
     return;
   }
-  document_.add(plot_panels(folder_, "range",
-                            "Success of the greedy policy against " + range.key +
-                                ", which was another in training: mean over runs, of " + std::to_string(kTrustedRuns) +
-                                " and more with 95% bootstrap intervals; markers stand a little aside of each other." +
-                                which_are_drawn(drawn_),
-                            methods_, panels));
+  plot([&] {
+    return plot_panels(folder_, "range",
+                       "Success of the greedy policy against " + range.key +
+                           ", which was another in training: mean over runs, of " + std::to_string(kTrustedRuns) +
+                           " and more with 95% bootstrap intervals; markers stand a little aside of each other." +
+                           which_are_drawn(drawn_),
+                       methods_, panels);
+  });
   for (TextTable& table : tables) document_.add(std::move(table));
 }
 

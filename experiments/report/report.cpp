@@ -16,6 +16,10 @@
 #include "base/words.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/plan.h"
+#include "experiments/report/answer.h"
+#include "experiments/report/files.h"
+#include "experiments/report/latex.h"
+#include "experiments/report/page.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"
 #include "experiments/statistics/run_statistics.h"
@@ -29,18 +33,15 @@ namespace fs = std::filesystem;
 
 std::string title_of(const Results& results) {
   if (!results.of_comparison()) {
-    const auto runs =
-        std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
+    const auto runs = std::ranges::count_if(results.runs, [&](const RunResult& run) {
+      return results.settings_known ? !run.plan.folder.empty() : run.scores.has_value();
+    });
     return counted(runs, "run");
   }
   const fs::path& folder = results.folder;
   fs::path name = fs::absolute(folder).lexically_normal();
   if (!name.has_filename()) name = name.parent_path();
   return "Comparison " + one_line(name.filename().string());
-}
-
-void write_text_file(const fs::path& file, const std::string& text) {
-  replace_file(file, [&](std::ostream& stream) { stream << text; });
 }
 
 // What is shown of it.
@@ -70,26 +71,99 @@ Analysis with_trusted_intervals(const Results& results, const Analysis& analysis
   return shown;
 }
 
-void create_folders(const ReportFiles& files) {
+// Of a page without figures.
+Json empty_data() {
+  return {{"tasks", Json::array()},
+          {"backbones", Json::array()},
+          {"runs", Json::array()},
+          {"curves", Json::array()},
+          {"scores", Json::object()}};
+}
+
+Json live_json(const Results& results, const UnderWay& state) {
+  Json running = Json::array();
+  for (const RunResult& run : results.runs) {
+    if (!run.state.running) continue;
+    const auto all = static_cast<double>(std::max<std::int64_t>(1, run.plan.config.run.steps));
+    const auto& last = run.metrics.last_evaluation;
+    running.push_back({{"name", run.plan.name()},
+                       {"done", std::min(1.0, static_cast<double>(run.metrics.steps) / all)},
+                       {"text", progress_text(run.plan, run.metrics.steps) +
+                                    (last ? ", success " + percent(last->greedy.success) + "%" : "")}});
+  }
+  return {{"headline", state.headline},
+          {"time", state.time},
+          {"done", state.done},
+          {"next_seconds", state.next_seconds},
+          {"running", std::move(running)}};
+}
+
+// Of each run the files beside the page that a reader may want, as paths from `folder`, that of the page.
+void add_links(Json& data, const Results& results, const fs::path& folder) {
   std::error_code error;
-  for (const fs::path& folder : {files.html.parent_path(), files.folder}) {
-    if (!folder.empty()) fs::create_directories(folder, error);
-    if (error) throw_error("folder '" + folder.string() + "' cannot be created", error.value());
+  const fs::path from = fs::absolute(folder.empty() ? "." : folder, error);
+  for (std::size_t i = 0; i < data["runs"].size(); ++i) {
+    const RunResult& run = results.runs[i];
+    Json links = Json::object();
+    const auto add = [&](const char* name, const fs::path& file) {
+      if (fs::is_regular_file(file, error))
+        links[name] = fs::absolute(file, error).lexically_relative(from).generic_string();
+    };
+    if (!run.plan.folder.empty()) {
+      add("settings", run.plan.folder / "config.ini");
+      for (const fs::directory_entry& entry : fs::directory_iterator(run.plan.folder, error))
+        if (const std::string ending = entry.path().extension().string(); ending == ".gif" || ending == ".mp4")
+          add("film", entry.path());
+      add("log", results.of_comparison() ? output_file(results.folder, run.plan) : run.plan.folder / "metrics.jsonl");
+    }
+    data["runs"][i]["links"] = std::move(links);
   }
 }
 
 }  // namespace
 
-TextTable by_backbone(const Results& results, const std::string& caption,
-                      const std::function<std::string(std::size_t task, std::size_t backbone)>& cell) {
-  TextTable table{caption, {"backbone"}, {}};
-  for (const TaskFacts& task : results.tasks) table.header.push_back(task.label);
-  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
-    std::vector<std::string> row = {results.experiment.backbones[backbone].label};
-    for (std::size_t task = 0; task < results.tasks.size(); ++task) row.push_back(cell(task, backbone));
-    table.rows.push_back(std::move(row));
+std::vector<std::vector<std::size_t>> tasks_of_tables(const Results& results) {
+  constexpr std::size_t kMostTasks = 7;  // beside the backbone's name
+  std::vector<std::vector<std::size_t>> tables;
+  if (results.tasks.size() <= kMostTasks) {
+    std::vector<std::size_t>& all = tables.emplace_back();
+    for (std::size_t task = 0; task < results.tasks.size(); ++task) all.push_back(task);
+    return tables;
   }
-  return table;
+  for (std::size_t task = 0; task < results.tasks.size(); ++task) {
+    const auto same = std::ranges::find_if(tables, [&](const std::vector<std::size_t>& table) {
+      return table.size() < kMostTasks && results.tasks[table.front()].info.name == results.tasks[task].info.name;
+    });
+    if (same == tables.end())
+      tables.push_back({task});
+    else
+      same->push_back(task);
+  }
+  return tables;
+}
+
+void ReportWriter::add_by_backbone(const std::string& title, const std::string& caption, const Cell& cell,
+                                   const std::vector<TaskRow>& rows) {
+  const std::vector<std::vector<std::size_t>> tables = tasks_of_tables(results_);
+  const bool several = tables.size() > 1;
+  if (several) {
+    document_.add(FoldBegin{title});
+    paragraph(caption);
+  }
+  for (const std::vector<std::size_t>& tasks : tables) {
+    TextTable table{several ? results_.tasks[tasks.front()].info.name : caption, {"backbone"}, {}};
+    for (const std::size_t task : tasks) table.header.push_back(results_.tasks[task].label);
+    const auto add = [&](const std::string& label, const std::function<std::string(std::size_t task)>& of) {
+      std::vector<std::string> row = {label};
+      for (const std::size_t task : tasks) row.push_back(of(task));
+      table.rows.push_back(std::move(row));
+    };
+    for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
+      add(experiment_.backbones[backbone].label, [&](std::size_t task) { return cell(task, backbone); });
+    for (const TaskRow& row : rows) add(row.label, row.of);
+    document_.add(std::move(table));
+  }
+  if (several) document_.add(FoldEnd{});
 }
 
 std::vector<double> figures_of(const Results& results, std::size_t task, std::size_t backbone,
@@ -114,11 +188,12 @@ std::size_t finished_runs(const Results& results, std::size_t task, std::size_t 
 }
 
 ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files,
-                           const FilmStrip& film, const BootstrapOptions& bootstrap)
+                           const FilmStrip& film, const BootstrapOptions& bootstrap, Plots plots)
     : results_(results),
       experiment_(results.experiment),
       analysis_(analysis),
-      folder_(files.folder),
+      plots_(plots),
+      folder_(files.folder, plots == Plots::kPdf),
       film_(film),
       bootstrap_(bootstrap),
       document_(title_of(results)) {
@@ -130,10 +205,15 @@ ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, con
 
 Document ReportWriter::write() {
   add_question();
+  document_.add(Charts{});
   add_results();
-  add_film();
-  add_protocol();
-  add_tuning();
+  if (results_.settings_known) {
+    add_film();
+    add_protocol();
+    add_tuning();
+  } else {
+    add_notes();
+  }
   add_budgets();
   add_cost();
   add_left_out();
@@ -167,27 +247,20 @@ std::vector<Level> ReportWriter::levels(std::size_t task) const {
   const TaskFacts& facts = results_.tasks[task];
   std::vector<Level> lines;
   if (facts.info.chance_success) lines.push_back({"chance", *facts.info.chance_success});
-  lines.push_back({"random play", facts.random.success.estimate});
+  if (facts.random.episodes > 0) lines.push_back({"random play", facts.random.success.estimate});
   return lines;
 }
 
 void ReportWriter::add_question() {
   if (!experiment_.question.empty()) paragraph(one_line(experiment_.question));
+  const std::vector<std::string> said = said_ ? *said_ : answer_of(results_, analysis_);
+  for (const std::string& sentence : said) document_.add(Paragraph{sentence, /*answer=*/true});
   paragraph(size_text(results_.planned) + " (" + seeds_text(experiment_.seeds) +
             "): " + counted(results_.runs.size(), "run") + ", of them " + stages() +
             ". The figures below are of the finished ones.");
   add_running();
 
-  std::vector<MethodScores> methods = analysis_.scores[0].methods;
-  if (methods.empty()) return;
-  std::stable_sort(methods.begin(), methods.end(), [](const MethodScores& a, const MethodScores& b) {
-    return a.interquartile_mean.value > b.interquartile_mean.value;
-  });
-  std::vector<std::string> order;
-  for (const MethodScores& method : methods) order.push_back(method.method + " " + percent(method.interquartile_mean));
-  paragraph(std::string("Interquartile mean of ") + kScoreKinds[0].name + " in percent" +
-            (fewest_runs() < kTrustedRuns ? "" : ", with 95% intervals") + ": " + joined(order) + ".");
-  if (const int fewest = fewest_runs(); fewest < kTrustedRuns)
+  if (const int fewest = fewest_runs(); fewest < kTrustedRuns && !said_)
     paragraph("With fewer than " + std::to_string(kTrustedRuns) + " seeds intervals are not to be trusted. Here some " +
               "figures rest on " + counted(fewest, "run") +
               " of a backbone in a task; such figures are given without an interval, those of the runs beside their "
@@ -263,6 +336,13 @@ void ReportWriter::add_protocol() {
   document_.add(list);
 }
 
+void ReportWriter::add_notes() {
+  heading(2, "About the figures");
+  BulletList list{results_.notes};
+  list.items.push_back(about_intervals(bootstrap_));
+  document_.add(std::move(list));
+}
+
 void ReportWriter::add_film() {
   heading(2, "An episode of each");
   if (film_.png.empty())
@@ -327,16 +407,6 @@ void ReportWriter::add_commands_of_plain_runs() {
   document_.add(CodeBlock{commands, "The command of every run"});
 }
 
-ReportFiles ReportFiles::beside(const fs::path& html) {
-  if (html.extension() != ".html")
-    throw UserError("a report is an .html file, with others beside it, not '" + html.string() + "'");
-  const auto with = [&](const std::string& ending) {
-    fs::path file = html;
-    return file.replace_filename(html.stem().string() + ending);
-  };
-  return {html, with(".md"), with(".csv"), with(".json"), with("_figures")};
-}
-
 namespace {
 
 std::size_t middle_of(const std::vector<const RunResult*>& runs) { return (runs.size() - 1) / 2; }
@@ -395,70 +465,51 @@ std::vector<const RunResult*> runs_to_film(const Results& results) {
   return best;
 }
 
+std::string page_under_way(const Results& results, const UnderWay* state, const fs::path& html,
+                           const BootstrapOptions& bootstrap) {
+  const bool any = !results.tasks.empty();
+  const Analysis analysis = any ? analyse(results, bootstrap) : Analysis{};
+  const FilmStrip film{"", "engram compare report makes the film strip."};
+  Document document(title_of(results));
+  if (any) {
+    const Analysis shown = with_trusted_intervals(results, analysis);
+    document = ReportWriter(results, shown, ReportFiles::beside(html), film, bootstrap, Plots::kNone).write();
+  } else {
+    if (!results.experiment.question.empty()) document.add(Paragraph{one_line(results.experiment.question)});
+    document.add(Paragraph{"No run is finished yet.", /*answer=*/true});
+    document.add(Charts{});
+  }
+  Json data = any ? report_data(results, analysis, bootstrap) : empty_data();
+  add_links(data, results, html.parent_path());
+  if (state != nullptr) data["live"] = live_json(results, *state);
+  return report_page(document, data);
+}
+
+std::string run_page(const Results& results, const std::vector<std::string>& said, const FilmStrip& film,
+                     const fs::path& html, const BootstrapOptions& bootstrap) {
+  const Analysis analysis = analyse(results, bootstrap), shown = with_trusted_intervals(results, analysis);
+  ReportWriter writer(results, shown, ReportFiles::beside(html), film, bootstrap, Plots::kNone);
+  writer.begin_with(said);
+  const Document document = writer.write();
+  Json data = report_data(results, analysis, bootstrap);
+  add_links(data, results, html.parent_path());
+  return report_page(document, data);
+}
+
 std::string write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
-                         const BootstrapOptions& bootstrap) {
-  create_folders(files);
+                         const BootstrapOptions& bootstrap, const ReportExtras& extras) {
+  create_folders(files, extras.plots != Plots::kNone || !film.png.empty());
   const Analysis analysis = analyse(results, bootstrap);
   const Analysis shown = with_trusted_intervals(results, analysis);
-  const Document document = ReportWriter(results, shown, files, film, bootstrap).write();
+  const Document document = ReportWriter(results, shown, files, film, bootstrap, extras.plots).write();
   if (!film.png.empty()) write_text_file(files.folder / "film.png", film.png);
+  if (extras.latex) write_text_file(files.latex, report_latex(results, shown));
   write_text_file(files.csv, report_csv(results));
   write_text_file(files.json, report_json(results, analysis, bootstrap));
   write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
-  write_text_file(files.html, document.to_html());
-  return document.why_figures_are_missing();
-}
-
-std::string write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
-                               const BootstrapOptions& bootstrap) {
-  const AggregateScores all = aggregate(table, bootstrap), scores = with_trusted_intervals(all, table);
-  create_folders(files);
-  std::vector<PlottedMethod> methods;
-  for (const std::string& method : table.methods) methods.push_back({method, false});
-  Document document(title);
-  document.add(Paragraph{table.metric + " (" + table.units + ") of " + counted(table.methods.size(), "backbone") +
-                         " in " + counted(table.tasks.size(), "task") + ", seeds " + seeds_text(table.seeds) + ". " +
-                         about_intervals(bootstrap)});
-  TextTable means{table.metric + " in percent: mean of the runs and, of " + std::to_string(kTrustedRuns) +
-                      " runs and more, its 95% interval, of fewer each run's own",
-                  {"backbone"},
-                  {}};
-  means.header.insert(means.header.end(), table.tasks.begin(), table.tasks.end());
-  for (std::size_t method = 0; method < table.methods.size(); ++method) {
-    means.rows.push_back({table.methods[method]});
-    for (std::size_t task = 0; task < table.tasks.size(); ++task) {
-      const auto& cell = scores.cells[task][method];
-      std::vector<std::string> runs;
-      for (std::size_t seed = 0; seed < table.seeds.size(); ++seed)
-        if (const auto& score = table.at(task, method, seed)) runs.push_back(percent(*score));
-      means.rows.back().push_back(cell ? percent_in_lines(*cell) + runs_line(runs) : "n=0");
-    }
-  }
-  document.add(std::move(means));
-  const std::vector<bool> drawn = methods_to_draw(scores, methods);
-  if (std::ranges::count(drawn, false) > 0)
-    document.add(matrix_plot(scores, table.metric, table.tasks, methods, files.folder));
-  if (!scores.tasks.empty()) {
-    document.add(Heading{2, "Over the tasks " + joined(scores.tasks)});
-    document.add(over_tasks_table(scores, table.metric));
-    document.add(over_tasks_plot(scores, table.metric, methods, files.folder));
-    document.add(profiles_plot(scores, table.metric, methods, drawn, files.folder));
-  }
-  if (!scores.comparisons.empty()) {
-    document.add(Heading{2, "Backbone against backbone"});
-    document.add(pairs_table(scores, table.metric));
-  }
-  BulletList left_out{scores.left_out};
-  if (const std::string why = document.why_figures_are_missing(); !why.empty())
-    left_out.items.push_back("figures: " + why);
-  if (!left_out.items.empty()) {
-    document.add(Heading{2, "What is left out"});
-    document.add(std::move(left_out));
-  }
-  write_text_file(files.csv, table.to_csv());
-  write_text_file(files.json, scores_json(table, all));
-  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
-  write_text_file(files.html, document.to_html());
+  Json data = report_data(results, analysis, bootstrap);
+  add_links(data, results, files.html.parent_path());
+  write_text_file(files.html, report_page(document, data));
   return document.why_figures_are_missing();
 }
 

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/formatted.h"
+#include "base/words.h"
 #include "experiments/plan/plan.h"
+#include "experiments/report/answer.h"
 #include "experiments/report/gnuplot.h"
 #include "experiments/report/published.h"
 #include "experiments/report/text.h"
@@ -39,8 +41,9 @@ std::string return_text(const Estimate& estimate) {
 void ReportWriter::add_results() {
   heading(2, "Results");
   add_yardsticks();
-  add_score_table();
+  document_.add(task_table(results_, analysis_));
   add_matrix();
+  add_score_table();
   add_returns();
   add_published();
   add_sweep();
@@ -60,8 +63,9 @@ void ReportWriter::add_yardsticks() {
   list.items.push_back(
       "chance: the success of an agent that does all else right and guesses what it should have remembered (" +
       joined({sources.begin(), sources.end()}, "; ") + ")");
-  list.items.push_back("random play: " + count_with_commas(results_.tasks[0].random.episodes) +
-                       " episodes of uniformly random actions");
+  if (results_.tasks[0].random.episodes > 0)
+    list.items.push_back("random play: " + count_with_commas(results_.tasks[0].random.episodes) +
+                         " episodes of uniformly random actions");
   for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
     if (const Control control = results_.run(0, backbone, 0).plan.control; control != Control::kNone)
       list.items.push_back(experiment_.backbones[backbone].label + ": " + control_meaning(control) +
@@ -82,8 +86,8 @@ std::string ReportWriter::own_figures(std::size_t task, std::size_t backbone,
 
 void ReportWriter::add_score_table() {
   const auto& sampled = analysis_.scores[kind_of("sampled_success")].cells;
-  TextTable table = by_backbone(
-      results_,
+  add_by_backbone(
+      "Final success",
       std::string("Final success in percent (") + kScoreKinds[0].about + "): mean of the runs and, of " +
           std::to_string(kTrustedRuns) +
           " runs and more, its 95% interval, of fewer each run's own; n: finished runs, where it is not all of the "
@@ -98,30 +102,31 @@ void ReportWriter::add_score_table() {
                own_figures(task, backbone, [](const RunResult& run) { return percent(run.scores->final_success); }) +
                (sampled.empty() ? "" : sampled_line(*cell, sampled[task][backbone])) +
                (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
-      });
-  std::vector<std::string> random = {"random play"}, chance = {"chance"};
-  for (const TaskFacts& task : results_.tasks) {
-    const Interval& success = task.random.success;
-    random.push_back(percent_in_lines({success.estimate, std::pair(success.low, success.high)}));
-    chance.push_back(task.info.chance_success ? percent(*task.info.chance_success) : "none");
-  }
-  table.rows.push_back(std::move(random));
-  table.rows.push_back(std::move(chance));
-  document_.add(std::move(table));
+      },
+      {{"random play",
+        [&](std::size_t task) {
+          const auto& [episodes, success, mean_return] = results_.tasks[task].random;
+          if (episodes == 0) return std::string("-");
+          return percent_in_lines({success.estimate, std::pair(success.low, success.high)});
+        }},
+       {"chance", [&](std::size_t task) {
+          const auto& chance = results_.tasks[task].info.chance_success;
+          return chance ? percent(*chance) : std::string("none");
+        }}});
 }
 
 void ReportWriter::add_matrix() {
   if (std::ranges::count(drawn_, false) == 0) return;
   std::vector<std::string> tasks;
   for (const TaskFacts& task : results_.tasks) tasks.push_back(task.label);
-  document_.add(matrix_plot(analysis_.scores[0], kScoreKinds[0].name, tasks, methods_, folder_));
+  plot([&] { return matrix_plot(analysis_.scores[0], kScoreKinds[0].name, tasks, methods_, folder_); });
 }
 
 void ReportWriter::add_returns() {
   bool on_policy = false;
   for (const RunResult& run : results_.runs) on_policy = on_policy || (run.scores && run.scores->mmer);
-  TextTable table = by_backbone(
-      results_,
+  add_by_backbone(
+      "Return",
       std::string("Return, undiscounted: mean over the runs of the final evaluation's mean and, below it, of the "
                   "highest mean of any evaluation during training") +
           (on_policy ? " and of MMER, POPGym's score: the highest mean of the training episodes of an iteration"
@@ -144,14 +149,12 @@ void ReportWriter::add_returns() {
                (returns->mmer
                     ? "\nMMER " + return_text(*returns->mmer) + own([](const RunScores& scores) { return scores.mmer; })
                     : "");
-      });
-  std::vector<std::string> random = {"random play"};
-  for (const TaskFacts& task : results_.tasks) {
-    const Interval& played = task.random.mean_return;
-    random.push_back(return_text({played.estimate, std::pair(played.low, played.high)}));
-  }
-  table.rows.push_back(std::move(random));
-  document_.add(std::move(table));
+      },
+      {{"random play", [&](std::size_t task) {
+          const auto& [episodes, success, played] = results_.tasks[task].random;
+          if (episodes == 0) return std::string("-");
+          return return_text({played.estimate, std::pair(played.low, played.high)});
+        }}});
 }
 
 void ReportWriter::add_published() {
@@ -171,12 +174,14 @@ void ReportWriter::add_sweep() {
     std::sort(curve.points.begin(), curve.points.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     if (!curve.points.empty()) panel.curves.push_back(std::move(curve));
   }
-  document_.add(plot_panels(folder_, "sweep",
-                            "Final success against " + results_.sweep->key + ": mean over runs, of " +
-                                std::to_string(kTrustedRuns) +
-                                " and more with 95% bootstrap intervals; markers stand a little aside of each other." +
-                                which_are_drawn(drawn_),
-                            methods_, {panel}));
+  plot([&] {
+    return plot_panels(folder_, "sweep",
+                       "Final success against " + results_.sweep->key + ": mean over runs, of " +
+                           std::to_string(kTrustedRuns) +
+                           " and more with 95% bootstrap intervals; markers stand a little aside of each other." +
+                           which_are_drawn(drawn_),
+                       methods_, {panel});
+  });
 }
 
 void ReportWriter::add_curves() {
@@ -205,49 +210,59 @@ void ReportWriter::add_curves() {
     paragraph("No evaluations are known of any run: there are no curves.");
     return;
   }
-  document_.add(plot_panels(folder_, "curves",
-                            "Success of the greedy policy during training: mean over runs, of " +
-                                std::to_string(kTrustedRuns) +
-                                " and more with bands of 95% bootstrap intervals (pointwise). After the end of a run "
-                                "that stopped early its last evaluation is held." +
-                                (all_known ? ""
-                                           : " Over the runs whose evaluations are known, where these are at least "
-                                             "half.") +
-                                which_are_drawn(drawn_),
-                            methods_, panels));
+  plot([&] {
+    return plot_panels(folder_, "curves",
+                       "Success of the greedy policy during training: mean over runs, of " +
+                           std::to_string(kTrustedRuns) +
+                           " and more with bands of 95% bootstrap intervals (pointwise). After the end of a run "
+                           "that stopped early its last evaluation is held." +
+                           (all_known ? ""
+                                      : " Over the runs whose evaluations are known, where these are at least "
+                                        "half.") +
+                           which_are_drawn(drawn_),
+                       methods_, panels);
+  });
 }
 
 void ReportWriter::add_over_tasks() {
+  if (experiment_.tasks.size() < 2) return;  // over one task there is nothing to be said that its own row does not say
   heading(3, "Over all tasks");
   if (analysis_.scores[0].tasks.empty()) {
-    paragraph("There is no task in which every backbone has a finished run: no figure over tasks can be given.");
+    paragraph(
+        "There is no task that may tell memories apart and in which every backbone has a finished run: no figure "
+        "over tasks can be given.");
     return;
   }
   if (analysis_.scores[0].tasks.size() < experiment_.tasks.size())
-    paragraph("These figures are over the tasks in which every backbone has a finished run: " +
-              joined(analysis_.scores[0].tasks) + ".");
+    paragraph(
+        "These figures are over the tasks that tell memories apart, or may, and in which every backbone has a "
+        "finished run: " +
+        joined(analysis_.scores[0].tasks) + ".");
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
     if (!analysis_.scores[kind].methods.empty())
       document_.add(over_tasks_table(analysis_.scores[kind], kScoreKinds[kind].name, kScoreKinds[kind].about));
-  document_.add(over_tasks_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_));
+  plot([&] { return over_tasks_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_); });
 }
 
 void ReportWriter::add_profiles() {
-  if (!analysis_.scores[0].methods.empty())
-    document_.add(profiles_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, drawn_, folder_));
+  if (experiment_.tasks.size() >= 2 && !analysis_.scores[0].methods.empty())
+    plot([&] { return profiles_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, drawn_, folder_); });
 }
 
 void ReportWriter::add_pairs() {
   if (analysis_.scores[0].comparisons.empty()) return;
   heading(3, "Backbone against backbone");
-  document_.add(pairs_table(analysis_.scores[0], kScoreKinds[0].name));
+  TextTable pairs = pairs_table(analysis_.scores[0], kScoreKinds[0].name);
+  document_.add(FoldBegin{counted(pairs.rows.size(), "pair")});
+  document_.add(std::move(pairs));
+  document_.add(FoldEnd{});
 }
 
 void ReportWriter::add_reproduction() {
   heading(2, "To do it again");
   if (results_.of_comparison())
     add_commands();
-  else
+  else if (results_.settings_known)
     add_commands_of_plain_runs();
 
   std::map<Provenance, int> versions;
@@ -274,10 +289,9 @@ void ReportWriter::add_reproduction() {
     document_.add(std::move(by_road));
   }
   const BuildInfo& build = build_info();
-  const std::optional<std::string> gnuplot = gnuplot_version();
-  paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ") " +
-            (gnuplot ? "and " + *gnuplot : "without gnuplot") + ", bootstrap seed " + std::to_string(bootstrap_.seed) +
-            ".");
+  const std::optional<std::string> gnuplot = plots_ == Plots::kNone ? std::nullopt : gnuplot_version();
+  paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ")" +
+            (gnuplot ? " and " + *gnuplot : "") + ", bootstrap seed " + std::to_string(bootstrap_.seed) + ".");
 }
 
 }  // namespace engram

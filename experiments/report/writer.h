@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/report/document.h"
@@ -18,13 +19,19 @@ class ReportWriter {
  public:
   // All but the bootstrap's options must outlive it.
   ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files, const FilmStrip& film,
-               const BootstrapOptions& bootstrap);
+               const BootstrapOptions& bootstrap, Plots plots);
 
+  // Begins the page with this instead of the answer to a comparison.
+  void begin_with(std::vector<std::string> said) { said_ = std::move(said); }
   // Once.
   Document write();
 
  private:
   void paragraph(const std::string& text) { document_.add(Paragraph{text}); }
+  // What `draw` draws, where plots are asked for.
+  void plot(const std::function<Figure()>& draw) {
+    if (plots_ != Plots::kNone) document_.add(draw());
+  }
   void heading(int level, const std::string& text) { document_.add(Heading{level, text}); }
   // How many runs are finished, unfinished ..., as a text.
   std::string stages() const;
@@ -36,11 +43,21 @@ class ReportWriter {
   // Chance and random play in a task.
   std::vector<Level> levels(std::size_t task) const;
 
+  using Cell = std::function<std::string(std::size_t task, std::size_t backbone)>;
+  struct TaskRow {
+    std::string label;
+    std::function<std::string(std::size_t task)> of;
+  };
+  // A row for each backbone, and `rows` behind them; of several tables (tasks_of_tables()) all folded under `title`.
+  void add_by_backbone(const std::string& title, const std::string& caption, const Cell& cell,
+                       const std::vector<TaskRow>& rows = {});
+
   void add_question();
   void add_running();
   void add_protocol();
   void add_tuning();
   void add_learners();
+  void add_notes();
   void add_results();
   void add_yardsticks();
   void add_score_table();
@@ -64,9 +81,11 @@ class ReportWriter {
   const Results& results_;
   const Experiment& experiment_;
   const Analysis& analysis_;
-  const std::filesystem::path folder_;  // of the plots
+  const Plots plots_;
+  const PlotFolder folder_;  // of the plots
   const FilmStrip& film_;
   const BootstrapOptions bootstrap_;
+  std::optional<std::vector<std::string>> said_;
   Document document_;
   std::vector<PlottedMethod> methods_;
   std::vector<bool> drawn_;  // which of them have curves
@@ -83,8 +102,8 @@ bool has_curve(const RunResult& run);
 // Whether it is evaluated at all values of the experiment's range.
 bool has_whole_range(const RunResult& run);
 
-// A table with a row for each backbone and a column for each task.
-TextTable by_backbone(const Results& results, const std::string& caption,
-                      const std::function<std::string(std::size_t task, std::size_t backbone)>& cell);
+// The tasks of each table that has a column for each of them: together up to seven, else by family, which is the task's
+// name; a table that is wider than a page is read by nobody.
+std::vector<std::vector<std::size_t>> tasks_of_tables(const Results& results);
 
 }  // namespace engram

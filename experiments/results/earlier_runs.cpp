@@ -167,8 +167,15 @@ EarlierRuns EarlierRuns::parse(const std::string& text, const fs::path& file) {
     const std::string name = run.plan.name();
     if (const std::string tuned = row.text("tuned"); !tuned.empty()) earlier.tuned_[name] = tuned;
     if (!earlier.runs_.emplace(name, std::move(run)).second) throw UserError(record + " is run " + name + " again");
+    earlier.order_.push_back(name);
   }
   return earlier;
+}
+
+std::vector<RunResult> EarlierRuns::all() const {
+  std::vector<RunResult> runs;
+  for (const std::string& name : order_) runs.push_back(runs_.at(name));
+  return runs;
 }
 
 std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {

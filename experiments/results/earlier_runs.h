@@ -26,6 +26,7 @@ class EarlierRuns {
   static EarlierRuns parse(const std::string& text, const std::filesystem::path& file);
 
   std::size_t size() const { return runs_.size(); }
+  std::vector<RunResult> all() const;  // in the table's order
   // Nothing where the run is not among them. Throws UserError if it is with another control, budget or choice of tuning
   // than planned, or if the plan has a range, of which a report's CSV has no evaluations.
   std::optional<RunResult> find(const PlannedRun& plan) const;
@@ -34,6 +35,7 @@ class EarlierRuns {
   std::string where_;
   std::map<std::string, RunResult> runs_;     // by PlannedRun::name()
   std::map<std::string, std::string> tuned_;  // by the same: settings_text() of what tuning had chosen
+  std::vector<std::string> order_;            // names, as the table has them
 };
 
 // As read_run_state() has it; where the folder holds no finished run, an earlier one is finished.

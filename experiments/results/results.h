@@ -101,6 +101,7 @@ struct Results {
   std::vector<std::string> notes;         // sentences on what else the runs differ in
   Experiment planned = {};                // as its file has it; of plain runs the same as `experiment`
   std::vector<TuningResult> tuning = {};  // in the plan's order; empty where nothing is tuned
+  bool settings_known = true;             // false: configs and settings are none (report/table_runs.h)
 
   bool of_comparison() const { return !folder.empty(); }
   const RunResult& run(std::size_t task, std::size_t backbone, std::size_t seed) const {

@@ -381,7 +381,8 @@ double area_under_curve(std::span<const std::pair<double, double>> points, doubl
 
 double profile_threshold(int index) { return static_cast<double>(index) / (kProfileThresholds - 1); }
 
-AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& options) {
+AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& options,
+                          const std::vector<std::string>& apart) {
   AggregateScores result;
   result.left_out = missing_scores(table);
   std::vector<std::size_t> methods, tasks;
@@ -395,6 +396,10 @@ AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& optio
   }
   if (methods.empty()) throw UserError("there is no score of " + table.metric + " yet");
   for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+    if (!apart.empty() && !apart[task].empty()) {
+      result.left_out.push_back(table.tasks[task] + " is left out of the figures over tasks: " + apart[task]);
+      continue;
+    }
     std::string without;
     for (const std::size_t method : methods)
       if (runs_of(table, task, method).empty()) without += (without.empty() ? "" : ", ") + table.methods[method];

@@ -65,7 +65,9 @@ inline constexpr int kProfileThresholds = 101;  // 0, 0.01, ... 1
 double profile_threshold(int index);
 
 // Scores are fractions: 1 is perfect. A resample draws, for each task and method, as many of its runs as there are,
-// with replacement (rliable's StratifiedBootstrap). Throws UserError for a table without any score.
-AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& options = {});
+// with replacement (rliable's StratifiedBootstrap). The tasks of `apart`, for each why or an empty text, have cells and
+// are in no figure over tasks where there is a reason; none: all are. Throws UserError for a table without any score.
+AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& options = {},
+                          const std::vector<std::string>& apart = {});
 
 }  // namespace engram

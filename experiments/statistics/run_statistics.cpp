@@ -96,7 +96,7 @@ TextTable over_tasks_table(const AggregateScores& scores, const std::string& met
 }
 
 Figure over_tasks_plot(const AggregateScores& scores, const std::string& metric,
-                       const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder) {
+                       const std::vector<PlottedMethod>& methods, const PlotFolder& folder) {
   std::vector<IntervalPanel> panels = {
       {"interquartile mean, %", {}}, {"mean, %", {}}, {"median of tasks, %", {}}, {"optimality gap, %", {}}};
   for (const MethodScores& method : scores.methods) {
@@ -133,7 +133,7 @@ std::string which_are_drawn(const std::vector<bool>& drawn) {
 }
 
 Figure matrix_plot(const AggregateScores& scores, const std::string& metric, const std::vector<std::string>& tasks,
-                   const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder) {
+                   const std::vector<PlottedMethod>& methods, const PlotFolder& folder) {
   Matrix matrix{{}, tasks, {}};
   for (const std::size_t method : by_mean(scores, methods.size())) {
     matrix.rows.push_back(methods[method].label);
@@ -152,7 +152,7 @@ Figure matrix_plot(const AggregateScores& scores, const std::string& metric, con
 
 Figure profiles_plot(const AggregateScores& scores, const std::string& metric,
                      const std::vector<PlottedMethod>& methods, const std::vector<bool>& drawn,
-                     const std::filesystem::path& folder) {
+                     const PlotFolder& folder) {
   Panel panel{"", metric + " above, %", "fraction of runs, %", {}, {}, /*bands=*/true};
   for (const MethodScores& method : scores.methods) {
     Curve curve{place_of(methods, method.method), {}};

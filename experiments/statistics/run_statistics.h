@@ -29,15 +29,15 @@ std::string which_are_drawn(const std::vector<bool>& drawn);
 
 // The mean score of every method in every task, the best methods first.
 Figure matrix_plot(const AggregateScores& scores, const std::string& metric, const std::vector<std::string>& tasks,
-                   const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder);
+                   const std::vector<PlottedMethod>& methods, const PlotFolder& folder);
 
 // `metric`: what the scores are, as in "final success"; `about`: how they are measured.
 TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric, const std::string& about = "");
 Figure over_tasks_plot(const AggregateScores& scores, const std::string& metric,
-                       const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder);
+                       const std::vector<PlottedMethod>& methods, const PlotFolder& folder);
 Figure profiles_plot(const AggregateScores& scores, const std::string& metric,
                      const std::vector<PlottedMethod>& methods, const std::vector<bool>& drawn,
-                     const std::filesystem::path& folder);
+                     const PlotFolder& folder);
 TextTable pairs_table(const AggregateScores& scores, const std::string& metric);
 
 // As percent(), the interval in a line of its own: for tables with a column for each task.

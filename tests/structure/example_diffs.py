@@ -21,7 +21,7 @@ TASK, BACKBONE = SOURCE / "docs/develop/add_task.diff", SOURCE / "docs/develop/a
 WORDS = {TASK: r"flash_parity|FlashParity", BACKBONE: r"leaky_integrator|LeakyIntegrator"}  # what each is about
 HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory/backbones"}
 FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "films", "kernels", "memory", "nn", "python",
-           "ranks", "storage", "tests", "video")
+           "ranks", "storage", "tests", "third_party", "video")
 # Program -> sources of the cases to run: over task_names(), and over backbone_names().
 TESTS = {"test_envs": "*envs/registry.cpp,*envs/tasks/full_state.cpp,*envs/vec/cpu_vec_env.cpp",
          "test_memory": "*memory/core/registry.cpp,*memory/core/sequence_model.cpp"}

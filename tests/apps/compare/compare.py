@@ -43,6 +43,14 @@ def inspect(run):
     return engram("inspect", run, timeout=60), engram_json("inspect", run, timeout=60)
 
 
+def live_page(directory):
+    """What the page says of runs that are under way; None where it says of none."""
+    page = directory / "report/report.html"
+    found = page.read_text().partition('"live":{"headline":"')[2] if page.exists() else ""
+    assert not found or " finished, " in found.partition('"')[0], found[:200]
+    return found.partition('"')[0] or None
+
+
 def check_dry_run(folder):
     out = compare("--config", "c.ini", "--run", "dry", "--dry-run").stdout
     lines = out.splitlines()
@@ -67,6 +75,8 @@ def check_whole(folder):
     out = compare("--config", "c.ini", "--run", "whole", "--jobs", "2").stdout
     assert finished(whole) == RUNS, finished(whole)
     assert "All 12 runs are finished" in out and "short/lstm/1: success" in out, out
+    page = (whole / "report/report.html").read_text()
+    assert '"live":{' not in page and "12 finished" in page and "gru" in page, page[:3000]
     plan = json.loads((whole / "plan.json").read_text())
     assert {run["folder"] for run in plan["runs"]} == {f"runs/{name}" for name in RUNS}
     sizes = {run["backbone"]: run for run in plan["runs"]}
@@ -105,8 +115,10 @@ def check_stopped(folder, whole):
     for number in (signal.SIGTERM, signal.SIGINT):
         begun = len(finished(directory))
         process = start("--config", "c.ini", "--run", "stopped", "--jobs", "3")
+        wait_for(lambda: live_page(directory) is not None, process)
         wait_for(lambda: len(finished(directory)) > begun, process)
         out = stop(process, number).stdout
+        assert live_page(directory) is None  # nothing is under way any more
         assert "engram compare --run stopped" in out, out
         assert training(directory) == [] and begun < len(finished(directory)) < len(RUNS)
         assert not (directory / "failures").exists()

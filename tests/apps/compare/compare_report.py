@@ -30,8 +30,9 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.images, self.text = [], [], ""
+        self.tags, self.images, self.text, self.data = [], [], "", ""
         self.feed(text)
+        self.data = json.loads(self.data)
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
@@ -42,7 +43,14 @@ class Page(html.parser.HTMLParser):
                 self.images.append(value)
 
     def handle_data(self, data):
-        self.text += data
+        if self.tags and self.tags[-1] in ("script", "style"):
+            self.data += data if data.startswith("{") else ""
+        else:
+            self.text += data
+
+    def handle_endtag(self, tag):
+        if tag in ("script", "style"):
+            self.tags.append("/" + tag)
 
 
 def scores_of_evaluations(run):
@@ -60,19 +68,22 @@ def check_whole(run, folder):
     said = report(run, folder / "a.html")
     assert "12 of 12 runs are finished" in said and str(folder / "a.html") in said, said
     page = Page((folder / "a.html").read_text())
-    assert {"script", "iframe", "link"}.isdisjoint(page.tags)
+    assert {"iframe", "link", "form"}.isdisjoint(page.tags) and page.tags.count("script") == 2
     for words in ('Which of <these> & "those" remembers?', "length_4", "lstm", "control: memoryless", "random play",
-                  "chance", "Probability of improvement", "Wall time", "Peak memory", "success of 67%",
-                  "Updates a second", "engram compare report", "corridor_length = 8", "Nothing: every run is finished",
-                  "LibTorch", "gnuplot 5."):
+                  "chance", "tells memories apart", "Wall time", "Peak memory", "success of 67%",
+                  "Updates a second", "engram compare report", "corridor_length = 8",
+                  "LibTorch"):
         assert words in page.text, words
-    assert sum(image.startswith("data:image/svg+xml") for image in page.images) == 4, len(page.images)
+    assert not any(image.startswith("data:image/svg") for image in page.images)
+    # Each run's settings and log are a click away, from where the page is.
+    columns = page.data["runs"]["packed_columns"]
+    for row in page.data["runs"]["rows"]:
+        links = row[columns.index("links")]
+        assert "[compare]" not in (folder / links["settings"]).read_text() and (folder / links["log"]).exists(), links
 
     markdown = (folder / "a.md").read_text()
-    for name in ("sweep", "curves", "over_tasks", "profiles"):
-        assert f"](<a_figures/{name}.svg>)" in markdown, name
-        assert (folder / f"a_figures/{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert (folder / f"a_figures/{name}.gp").exists() and (folder / f"a_figures/{name}.dat").exists()
+    assert ".svg" not in markdown and not list(folder.glob("a_figures/*.gp"))
+    assert max(line.count(" | ") for line in markdown.splitlines() if line.startswith("| ")) < 8, "wider than 8 columns"
     assert "| lstm |" in markdown and "&lt;these&gt; &amp;" in markdown
 
     found = json.loads((folder / "a.json").read_text())
@@ -85,15 +96,17 @@ def check_whole(run, folder):
         assert row["state"] == "finished" and float(row["wall_seconds"]) > 0 and float(row["peak_memory_mb"]) > 10, row
         assert float(row["updates_per_second"]) > 0 and item["updates_per_second"] > 0, row
     table = found["scores"]["final_success"]
-    own = [item["final_success"] for item in found["runs"] if item["backbone"] == "gru"]
-    assert abs(table["methods"]["gru"]["mean"]["value"] - sum(own) / 4) < 1e-12
-    assert table["methods"]["gru"]["mean"]["interval"] is not None and table["left_out"] == []
+    assert set(table["cells"]) == {"length_4", "length_8"} and set(table["cells"]["length_4"]) == {"gru", "lstm", "none"}
+    apart = [task["label"] for task in found["tasks"] if task["separation"]["tells_apart"] is False]
+    assert not set(apart) & set(table["tasks"]) and len(apart) + len(table["tasks"]) == 2, (apart, table["tasks"])
+    assert len([text for text in table["left_out"] if "left out of the figures over tasks" in text]) == len(apart)
+    assert found["answer"] and all(sentence in page.text for sentence in found["answer"]), found["answer"]
 
     # The yardsticks are explained before they stand in a table, plots come before the protocol.
     text = page.text
     assert text.index("guesses what it should have remembered") < text.index("Final success in percent") < \
-        text.index("Success of the greedy policy") < text.index("Protocol"), text
-    assert "none: what can be had without memory" in text and "MLP, %" in text
+        text.index("Protocol"), text
+    assert "none: what can be had without memory" in text and "parameters (MLP)" in text
     # Two seeds give no interval that could be trusted; of random play there is Wilson's.
     assert "With fewer than 5 seeds intervals are not to be trusted" in text and "rest on 2 runs" in text
     rows = [line for line in markdown.splitlines() if line.startswith(("| gru |", "| lstm |", "| none |"))]
@@ -111,12 +124,14 @@ def check_whole(run, folder):
     assert (folder / "b.json").read_text() == (folder / "a.json").read_text()
     assert (folder / "b.html").read_text() == (folder / "a.html").read_text()
     engram("compare", "report", run, "--resamples=1000")
-    assert (run / "report/report.html").read_text() == (folder / "a.html").read_text()
+    assert (run / "report/report.md").read_text().replace("report_figures", "a_figures") == (folder / "a.md").read_text()
+    beside = Page((run / "report/report.html").read_text()).data["runs"]  # links begin where the page is
+    assert all((run / "report" / row[columns.index("links")]["settings"]).exists() for row in beside["rows"])
 
     # What is there is replaced by force alone, each part of it.
     before = (folder / "b.md").read_bytes()
     refused(run, "--output", folder / "b.html", saying=[f"--output would overwrite '{folder}/b.html'", "--force"])
-    for part in ("z.csv", "z.md", "z.json", "z_figures"):
+    for part in ("z.csv", "z.md", "z.json", "z.tex", "z_figures"):
         (folder / part).write_text("mine")
         refused(run, "--output", folder / "z.html", saying=[f"overwrite '{folder}/{part}'", "--force"])
         assert (folder / part).read_text() == "mine"
@@ -126,21 +141,31 @@ def check_whole(run, folder):
     assert (folder / "b.md").read_bytes() == before
 
 
-def check_without_gnuplot(source, whole, pictures):
-    """All of `whole`, the same report with gnuplot, but its pictures, and a line that says what to install."""
-    folder, page = whole.parent, whole.parent / "no_gnuplot.html"
-    result = call(ENGRAM, "compare", "report", source, "--output", page, "--resamples=1000", "--force",
-                  saying="no figures", env={**os.environ, "PATH": str(folder)}, timeout=500)
+def check_for_papers(run, folder):
+    """Plots and tables for a paper, and what is said without gnuplot."""
+    page = folder / "paper.html"
+    command = ("compare", "report", run, "--output", page, "--resamples=1000", "--figures=pdf", "--latex")
+    engram(*command)
+    markdown = page.with_suffix(".md").read_text()
+    for name in ("sweep", "curves"):
+        assert f"](<paper_figures/{name}.svg>)" in markdown, name
+        assert (folder / f"paper_figures/{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (folder / f"paper_figures/{name}.pdf").read_bytes().startswith(b"%PDF")
+        assert (folder / f"paper_figures/{name}.gp").exists() and (folder / f"paper_figures/{name}.dat").exists()
+    assert "gnuplot 5." in markdown
+    latex = page.with_suffix(".tex").read_text()
+    for words in ("\\toprule", "length\\_4", "lstm & ", "\\paragraph{Protocol.}", "@misc{task_tmaze,", "@misc{memory_lstm,"):
+        assert words in latex, words
+    for opened in ("{", "\\begin{"):
+        assert latex.count(opened) == latex.count({"{": "}", "\\begin{": "\\end{"}[opened]), opened
+
+    result = call(ENGRAM, *command, "--force", saying="no plots", env={**os.environ, "PATH": str(folder)}, timeout=500)
     assert result.stderr.count("\n") == 1, result
     assert "gnuplot-nox" in result.stderr and f"The report is {page}" in result.stdout, result
-    found = Page(page.read_text())
-    assert found.text.count("This figure is left out: plots are drawn by gnuplot") == pictures, found.text
-    assert "figures: plots are drawn by gnuplot" in found.text
-    assert not any(image.startswith("data:image/svg") for image in found.images)
-    assert "left out: plots are drawn" in page.with_suffix(".md").read_text()
-    assert len(list((folder / "no_gnuplot_figures").glob("*.gp"))) >= pictures
-    for ending in (".csv", ".json"):
-        assert page.with_suffix(ending).read_bytes() == whole.with_suffix(ending).read_bytes(), ending
+    markdown = page.with_suffix(".md").read_text()
+    assert "left out: plots are drawn by gnuplot" in markdown and ".svg" not in markdown
+    assert not (folder / "paper_figures/curves.svg").exists() and not (folder / "paper_figures/curves.pdf").exists()
+    refused(run, "--output", folder / "x.html", "--figures=jpg", saying=["figures", "jpg", "svg"])
 
 
 def check_running(run, folder):
@@ -179,7 +204,8 @@ def check_parts(run, folder):
         assert words in page.text, words
     found = json.loads((folder / "c.json").read_text())
     assert found["scores"]["final_success"]["cells"]["length_8"]["lstm"]["interval"] is None
-    assert found["scores"]["final_success"]["methods"]["lstm"]["mean"]["interval"] is None
+    for method in found["scores"]["final_success"]["methods"].values():  # none where no task tells memories apart
+        assert method["mean"]["interval"] is None or "length_8" not in found["scores"]["final_success"]["tasks"], method
 
     for backbone in ("gru", "lstm", "none"):
         shutil.rmtree(run / "runs/length_4" / backbone)
@@ -197,11 +223,13 @@ def check_scores(folder):
     page = Page((folder / "e.html").read_text())
     for words in ("<b>", "length_8", "optimality gap", "probability of improvement", "rliable"):
         assert words in page.text, words
-    assert len(page.images) == 2 and "b" not in page.tags
+    assert not page.images and "b" not in page.tags
     engram("compare", "report", folder / "e.csv", "--output", folder / "f.html", "--resamples=1000")
     assert (folder / "f.json").read_text() == (folder / "e.json").read_text()
-    check_without_gnuplot(folder / "s.json", folder / "e.html", 2)
+    engram("compare", "report", folder / "s.json", "--output", folder / "g.html", "--resamples=1000", "--figures=svg")
+    assert (folder / "g_figures/profiles.svg").exists() and not (folder / "g_figures/profiles.pdf").exists()
     refused(folder / "s.json", saying=["--output"])
+    refused(folder / "s.json", "--output", folder / "x.html", "--latex", saying=["--latex", "table of scores"])
     (folder / "s.json").write_text("{}")
     refused(folder / "s.json", "--output", folder / "x.html", saying=["s.json", "seeds"])
     assert not (folder / "x.html").exists()
@@ -260,7 +288,7 @@ folder = scratch_folder()
 run = folder / "run"
 engram("compare", "--config", folder / "c.ini", "--run", run, "--jobs=2")
 check_whole(run, folder)
-check_without_gnuplot(run, folder / "a.html", 4)
+check_for_papers(run, folder)
 check_plain(run, folder)
 check_parts(run, folder)
 check_scores(folder)

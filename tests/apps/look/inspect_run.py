@@ -177,12 +177,25 @@ def check_running_and_stopped(folder):
     refused(folder / "fresh", "run.steps", "many")
 
 
+def check_page(run, folder):
+    """The page of a run has its success and the diagnosis in words, and is replaced."""
+    for _ in range(2):
+        assert "The page is" in engram("inspect", run, "--html", folder / "page.html")
+    page = (folder / "page.html").read_text()
+    for words in ('<p class="answer">Diagnosis: ', "episodes that training has not seen", '"settings":"a/config.ini"'):
+        assert words in page, words
+    program.refused("inspect", run, "--html", "page.txt", saying=["page.txt"])
+    program.refused("inspect", run, "--html", "page.html", "--json", saying=["--json", "--html"])
+    program.refused("inspect", run / "weights/best.safetensors", "--html", "page.html", saying=["best.safetensors"])
+
+
 folder = scratch_folder()
 (folder / "c.ini").write_text(CONFIG)
 run = folder / "a"
 engram("train", "--config", folder / "c.ini", "--run", run)
 check_finished(run)
 check_older(run, folder)
+check_page(run, folder)
 check_files(run, folder)
 check_running_and_stopped(folder)
 

@@ -1,0 +1,15 @@
+// The figures of a report as JSON: of its .json and of its page.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/report/report.h"
+
+namespace engram {
+
+using Json = nlohmann::ordered_json;
+
+Json report_data(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap);
+Json scores_data(const ScoreTable& table, const AggregateScores& scores);
+
+}  // namespace engram

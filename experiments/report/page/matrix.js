@@ -1,0 +1,150 @@
+// Every memory on every task: a cell is coloured from chance to the top, a tooltip has its runs, a click opens the task.
+
+// Where runs lie between 0 and 100%, with chance.
+const runDots = (runs, estimate, chance) => {
+  const line = element("span", {class: "dots", "aria-hidden": "true"});
+  const at = (fraction) => `${Math.max(0, Math.min(100, 100 * fraction))}%`;
+  if (chance !== null && chance !== undefined) line.append(element("i", {class: "chance", style: `left:${at(chance)}`}));
+  if (estimate?.interval)
+    line.append(element("i", {class: "interval", style:
+      `left:${at(estimate.interval[0])};width:calc(${at(estimate.interval[1])} - ${at(estimate.interval[0])})`}));
+  for (const success of runs) line.append(element("i", {class: "run", style: `left:${at(success)}`}));
+  if (estimate) line.append(element("i", {class: "mean", style: `left:${at(estimate.value)}`}));
+  return line;
+};
+const scoresOf = (task, memory, key = chosen.score) =>
+  runsIn(task, memory).filter(learnerMatches).map((run) => run[key]).filter((score) => score !== null && score !== undefined);
+// An interval of few runs is kept to the files.
+const shownEstimate = (task, memory, key = chosen.score) => {
+  const estimate = data.scores[key]?.cells?.[task]?.[memory] ?? null;
+  if (!estimate) return null;
+  return {value: estimate.value, interval: scoresOf(task, memory, key).length >= TRUSTED_RUNS || !data.runs.length
+    ? estimate.interval : null};
+};
+
+const cellTooltip = (task, memory) => {
+  const estimate = shownEstimate(task, memory), runs = scoresOf(task, memory), chance = taskOf.get(task).chance_success;
+  const lines = [element("b", {}, memory), element("span", {class: "quiet"}, ` on ${task}`)];
+  if (!estimate) return [...lines, element("p", {}, "no finished run")];
+  lines.push(element("p", {}, element("b", {}, `${percent(estimate.value)}%`),
+                     intervalText(estimate.interval) ? ` (${intervalText(estimate.interval)})` : "", ` ${plainly(chosen.score)}`));
+  if (runs.length) lines.push(runDots(runs, estimate, chance));
+  if (runs.length)
+    lines.push(element("p", {class: "quiet"}, `${counted(runs.length, "run")}: ${runs.map(whole).join(", ")}`));
+  if (chance !== null && chance !== undefined) lines.push(element("p", {class: "quiet"}, `chance ${percent(chance)}%`));
+  return lines;
+};
+
+const matrixColumns = () => {
+  const shown = tasks.filter((task) => taskMatches(task.label)).map((task) => task.label);
+  return [["tell memories apart", shown.filter((task) => tellsApart(task) === true)],
+          ["not known", shown.filter((task) => tellsApart(task) !== true && tellsApart(task) !== false)],
+          ["tell none apart", shown.filter((task) => tellsApart(task) === false)]].filter(([, of]) => of.length);
+};
+
+const meanOver = (memory, columns) => {
+  const cells = columns.map((task) => shownEstimate(task, memory)).filter(Boolean).map((cell) => cell.value);
+  return cells.length ? cells.reduce((a, b) => a + b, 0) / cells.length : null;
+};
+
+const drawMatrix = (holder) => {
+  const groups = matrixColumns(), columns = groups.flatMap(([, of]) => of);
+  const telling = groups.filter(([name]) => name !== "tell none apart").flatMap(([, of]) => of);
+  const own = memories.map((memory) => memory.label).filter(memoryMatches);
+  const sortValue = (memory) => columns.includes(chosen.sort) ? shownEstimate(chosen.sort, memory)?.value ?? null
+    : meanOver(memory, telling.length ? telling : columns);
+  const byName = chosen.sort === "name";
+  const order = (labels) => [...labels].sort((a, b) => byName ? a.localeCompare(b, "en", {numeric: true})
+    : (sortValue(b) ?? -1) - (sortValue(a) ?? -1));
+  const rows = [...order(own.filter((label) => !isControl(label))), ...order(own.filter(isControl))];
+  const firstOf = new Set(groups.slice(1).map(([, of]) => of[0]));
+
+  const head = element("thead");
+  if (groups.length > 1 || groups[0]?.[0] !== "not known")
+    head.append(element("tr", {class: "groups"}, element("td"), element("td"), ...groups.map(([name, of]) =>
+      element("th", {colspan: of.length, scope: "colgroup", class: firstOf.has(of[0]) ? "first" : null},
+              element("span", {}, name)))));
+  const heading = (label, key, attributes, ...content) => {
+    const cell = element("th", {scope: "col", ...attributes}, ...content);
+    if (chosen.sort === key) cell.setAttribute("aria-sort", key === "name" ? "ascending" : "descending");
+    sortButton(cell, () => choose({sort: key}));
+    return cell;
+  };
+  head.append(element("tr", {}, heading("memory", "name", {class: "text corner"}, "memory"),
+    heading("mean", "", {class: "task mean", title: "mean over the tasks that tell memories apart, as far as they are shown"},
+            element("span", {}, "mean")),
+    ...columns.map((task) => {
+      const cell = heading(task, task, {class: `task${firstOf.has(task) ? " first" : ""}`}, element("span", {}, task));
+      const {reason, intraclass_correlation: correlation} = taskOf.get(task).separation ?? {};
+      withTooltip(cell.querySelector("button"), () => [element("b", {}, task),
+        reason ? element("p", {}, `${tellsApart(task) === false ? "Tells no memories apart: " : ""}${reason}.`) : "",
+        correlation ? element("p", {class: "quiet"}, `Intraclass correlation ${estimateText(correlation, hundredths)}.`) : "",
+        element("p", {class: "quiet"}, "A click sorts by it.")]);
+      return cell;
+    })));
+
+  const body = element("tbody");
+  for (const memory of rows) {
+    const mean = meanOver(memory, telling.length ? telling : columns);
+    const line = element("tr", {class: isControl(memory) ? "control" : null},
+      element("th", {scope: "row", class: "text"}, memory),
+      element("td", {class: "mean"}, mean === null ? "" : whole(mean)));
+    for (const task of columns) {
+      const estimate = shownEstimate(task, memory);
+      const heat = estimate ? fromChance(estimate.value, task) : 0;
+      const cell = element("td", {class: `cell${heat > 0.55 ? " hot" : ""}${firstOf.has(task) ? " first" : ""}${
+        tellsApart(task) === false ? " apart" : ""}${chosen.task === task ? " chosen" : ""}`, tabindex: -1,
+        style: estimate ? `--heat:${(100 * heat).toFixed(1)}%` : null, "data-task": task, "data-memory": memory},
+        estimate ? whole(estimate.value) : "");
+      line.append(cell);
+    }
+    body.append(line);
+  }
+  const table = element("table", {class: "matrix"}, head, body);
+  holder.replaceChildren(table);
+  if (!rows.length || !columns.length) return holder.replaceChildren(element("p", {}, "Nothing matches."));
+
+  // One cell is in the tab order; arrows go on from it.
+  const cellAt = (row, column) => body.rows[row]?.querySelectorAll(".cell")[column];
+  cellAt(0, 0).tabIndex = 0;
+  const found = (event) => event.target.closest?.(".cell");
+  const content = (cell) => cellTooltip(cell.dataset.task, cell.dataset.memory);
+  body.addEventListener("pointermove", (event) => {
+    const cell = found(event);
+    if (cell) showTooltip({x: event.clientX, y: event.clientY}, ...content(cell));
+  });
+  body.addEventListener("pointerleave", hideTooltip);
+  body.addEventListener("click", (event) => {
+    const cell = found(event);
+    if (cell) openTask(cell.dataset.task, cell.dataset.memory);
+  });
+  body.addEventListener("focusin", (event) => {
+    const cell = found(event), box = cell?.getBoundingClientRect();
+    if (cell?.matches(":focus-visible")) showTooltip({x: box.right, y: box.bottom}, ...content(cell));
+  });
+  body.addEventListener("focusout", hideTooltip);
+  body.addEventListener("keydown", (event) => {
+    const cell = found(event);
+    if (!cell) return;
+    if (event.key === "Enter") return openTask(cell.dataset.task, cell.dataset.memory);
+    const move = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[event.key];
+    if (!move) return;
+    event.preventDefault();
+    const row = cell.parentNode.sectionRowIndex, column = [...cell.parentNode.querySelectorAll(".cell")].indexOf(cell);
+    const next = cellAt(row + move[0], column + move[1]);
+    if (!next) return;
+    cell.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus({focusVisible: true});
+  });
+};
+
+const matrixSection = () => {
+  if (tasks.length * memories.length < 2) return null;
+  const holder = element("div", {class: "scroll"});
+  onChoice(["family", "memory", "learner", "score", "sort", "task"], () => drawMatrix(holder));
+  return section("matrix", "Every memory on every task",
+    element("p", {class: "about"}, "Mean over runs in percent. The colour goes from chance to 100%: what is not above " +
+      "chance has none. Point at a cell for its runs, click it for the task."),
+    element("p", {class: "legend", "aria-hidden": "true"}, "chance ", element("span", {class: "ramp"}), " 100%"), holder);
+};
