@@ -138,7 +138,7 @@ def check_killed(folder, whole):
 
 
 def check_report(folder, whole):
-    engram("compare", "report", whole, "--output", folder / "r.html", "--resamples=1000")
+    engram("compare", "report", whole, "--output", folder / "r.html", "--resamples=1000", "--figures=svg")
     found = json.loads((folder / "r.json").read_text())["range"]
     assert found["key"] == "task.corridor_length" and found["values"] == [4, 6, 20], found
     points = evaluations(whole)
@@ -170,7 +170,7 @@ def check_report(folder, whole):
     engram("compare", "--config", ini, "--run", folder / "plain", "--jobs=2", "--device=cpu", "--seeds=1",
            "--tasks=length_4", "--backbones=gru")
     assert not (folder / "plain/runs/length_4/gru/1/evaluations.json").exists()
-    engram("compare", "report", folder / "plain", "--output", folder / "p.html", "--resamples=1000")
+    engram("compare", "report", folder / "plain", "--output", folder / "p.html", "--resamples=1000", "--figures=svg")
     assert "range" not in json.loads((folder / "p.json").read_text())
     assert "Elsewhere" not in (folder / "p.md").read_text() and not (folder / "p_figures/range.svg").exists()
 
