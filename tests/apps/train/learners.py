@@ -7,21 +7,31 @@ another rank, and its agents are evaluated, diagnosed, traced and filmed.
 import os
 import sys
 
-from program import (ENGRAM, call, checkpoints, engram, engram_json, kill, metrics, refused, same_outcome,
-                     scratch_folder, start, tiny, wait_for)
+from program import (ENGRAM, TINY, call, checkpoints, engram, engram_json, kill, metrics, refused, same_outcome,
+                     scratch_folder, start, wait_for, with_changes)
 
 VIDEO = sys.argv[2] == "video"
 SCALARS = {"sac": {"critic_loss", "actor_loss", "entropy", "alpha", "mean_q", "gradient_norm"},
-           "dqn": {"critic_loss", "mean_q", "gradient_norm"}}
+           "dqn": {"critic_loss", "mean_q", "gradient_norm"},
+           "ppo": {"critic_loss", "actor_loss", "entropy", "kl", "clipped", "mean_value", "gradient_norm"}}
+ALL_SCALARS = set().union(*SCALARS.values())
+# What a learner has beside what all runs here have; on policy there is no replay.
+OWN = {"ppo": ["--learner.iteration_steps=60", "--learner.minibatches=2", "--learner.epochs=2"]}
+OF_REPLAY = ("--replay.", "--run.random_episodes=", "--run.updates_per_step=")
+
+
+def settings_of(name):
+    own = [word for word in TINY if name != "ppo" or not word.startswith(OF_REPLAY)]
+    return with_changes(own, f"--learner.name={name}", "--run.steps=600", "--run.num_envs=2",
+                        "--checkpoint.every_steps=10", "--run.metrics_every_steps=100", *OWN.get(name, []))
 
 
 def check(name, folder):
     whole, killed, together = (folder / run for run in ("whole", "killed", "together"))
-    settings = tiny(f"--learner.name={name}", "--run.steps=600", "--run.num_envs=2", "--checkpoint.every_steps=10",
-                    "--run.metrics_every_steps=100")
+    settings = settings_of(name)
     engram("train", whole, *settings)
     rows = metrics(whole, "train")
-    assert SCALARS[name] <= rows[-1].keys() and not (SCALARS["sac"] - SCALARS[name]) & rows[-1].keys(), rows[-1]
+    assert SCALARS[name] <= rows[-1].keys() and not (ALL_SCALARS - SCALARS[name]) & rows[-1].keys(), rows[-1]
     assert f"[learner]\nname = {name}\n" in (whole / "config.ini").read_text()
 
     process = start("train", killed, *settings)
