@@ -1,14 +1,8 @@
 #include "apps/compare/live_page.h"
 
 #include <algorithm>
-#include <optional>
-#include <ostream>
-#include <string>
-#include <system_error>
-#include <utility>
 
-#include "base/error.h"
-#include "storage/files.h"
+#include "experiments/report/files.h"
 
 namespace engram {
 namespace {
@@ -42,8 +36,7 @@ void LivePage::read_runs() {
   for (RunResult& run : results_.runs) {
     if (!run.scores) {
       run = read_run(results_.folder, run.plan);
-      if (!run.scores && !run.state.running)
-        if (std::optional<RunResult> found = earlier_.find(run.plan)) run = *std::move(found);
+      take_earlier(run, earlier_);
     }
     any = any || run.scores;
   }
@@ -54,11 +47,8 @@ void LivePage::write(const UnderWay* state) {
   const auto begin = Clock::now();
   read_runs();
   const BootstrapOptions bootstrap{.resamples = kLiveResamples, .threads = 1};
-  std::error_code error;
-  fs::create_directories(file_.parent_path(), error);
-  if (error) throw_error("folder '" + file_.parent_path().string() + "' cannot be created", error.value());
-  const std::string page = page_under_way(results_, state, file_, bootstrap);
-  replace_file(file_, [&](std::ostream& out) { out << page; });
+  create_folders(ReportFiles::beside(file_), /*pictures=*/false);
+  write_text_file(file_, page_under_way(results_, state, file_, bootstrap));
   due_ = last_ == Clock::time_point{};  // the first page knows nothing of what has been started just now
   last_ = Clock::now();
   taken_ = last_ - begin;

@@ -114,8 +114,7 @@ void print_tries(const TuneRecord& record) {
   ScreenTable table({{"success,\n%"}, {"mean\nreturn", true}, {"steps\nof a run", true}, {"settings"}});
   for (std::size_t i = record.rungs.size(); i-- > 0;) {
     const TuneRung& rung = record.rungs[i];
-    const bool last = i + 1 == record.rungs.size();
-    for (std::size_t place = last ? 0 : rung.kept; place < rung.tries.size(); ++place) {
+    for (std::size_t place = record.first_ended(i); place < rung.tries.size(); ++place) {
       const TriedSettings& tried = rung.tries[place];
       double mean_return = 0;
       for (const TriedSettings::Run& run : tried.runs)

@@ -17,7 +17,7 @@
 #include "base/formatted.h"
 #include "base/words.h"
 #include "experiments/plan/plain_runs.h"
-#include "storage/files.h"
+#include "experiments/report/files.h"
 
 namespace engram {
 namespace {
@@ -46,7 +46,7 @@ void write_run_page(const std::filesystem::path& folder, const std::filesystem::
   const std::string page =
       run_page(results, {success_sentence(results.runs.front()), "Diagnosis: " + meaning_of(findings, agent)},
                film_runs(runs_to_film(results)), html, {});
-  replace_file(html, [&](std::ostream& stream) { stream << page; });
+  write_text_file(html, page);
 }
 
 }  // namespace engram

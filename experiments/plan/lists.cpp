@@ -16,13 +16,15 @@ constexpr std::size_t kMaxSeeds = 10'000;
 
 }  // namespace
 
+std::string without_blanks_around(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' '), end = text.find_last_not_of(' ');
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
 std::vector<std::string> trimmed_parts(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) {
-    const std::size_t begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
-    parts.push_back(begin == std::string::npos ? "" : part.substr(begin, end - begin + 1));
-  }
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(without_blanks_around(part));
   return parts;
 }
 

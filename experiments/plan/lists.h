@@ -8,6 +8,8 @@
 
 namespace engram {
 
+std::string without_blanks_around(const std::string& text);
+
 // Parts between separators, without the blanks around them.
 std::vector<std::string> trimmed_parts(const std::string& text, char separator);
 

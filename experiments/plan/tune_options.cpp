@@ -51,8 +51,7 @@ void check_may_be_tuned(const std::string& key) {
 std::vector<std::string> values_of(const std::string& key, const std::string& text) {
   std::vector<std::string> values;
   for (const std::string& part : about_key("tune." + key, [&] { return split_list(text); })) {
-    const std::size_t begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
-    std::string value = begin == std::string::npos ? "" : part.substr(begin, end - begin + 1);
+    std::string value = without_blanks_around(part);
     if (value.size() > 2 && value.front() == '[' && value.back() == ']') value = value.substr(1, value.size() - 2);
     values.push_back(std::move(value));
   }

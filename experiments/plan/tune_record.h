@@ -55,6 +55,9 @@ struct TuneRecord {
   std::vector<TuneRung> rungs;     // those that are done
   std::optional<Settings> chosen;  // once all that are needed are
 
+  // From which of a rung's tries on this rung is the last that they took part in.
+  std::size_t first_ended(std::size_t rung) const { return rung + 1 == rungs.size() ? 0 : rungs[rung].kept; }
+
   bool operator==(const TuneRecord&) const = default;
 };
 

@@ -387,14 +387,16 @@ Json report_data(const Results& results, const Analysis& analysis, const Bootstr
   return json;
 }
 
+std::string data_text(const Json& data) { return json_text(data, 1) + "\n"; }
+
 std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
-  return json_text(report_data(results, analysis, bootstrap), 1) + "\n";
+  return data_text(report_data(results, analysis, bootstrap));
 }
 
 Json scores_data(const ScoreTable& table, const AggregateScores& scores) { return aggregate_json(scores, table); }
 
 std::string scores_json(const ScoreTable& table, const AggregateScores& scores) {
-  return json_text(scores_data(table, scores), 1) + "\n";
+  return data_text(scores_data(table, scores));
 }
 
 namespace {
@@ -443,11 +445,9 @@ std::string csv_of_tries(const RunResult& like, const TuneRecord& record) {
   std::string text;
   for (std::size_t i = 0; i < record.rungs.size(); ++i) {
     const TuneRung& rung = record.rungs[i];
-    const bool last = i + 1 == record.rungs.size();
-    for (std::size_t place = 0; place < rung.tries.size(); ++place) {
+    for (std::size_t place = record.first_ended(i); place < rung.tries.size(); ++place) {
       const TriedSettings& tried = rung.tries[place];
       const bool went_on = place < rung.kept;
-      if (went_on && !last) continue;  // its row is that of a later rung
       for (const TriedSettings::Run& run : tried.runs)
         text += csv_record(try_json(like, record, tried, rung, i + 1, &run, went_on));
       if (tried.runs.empty()) text += csv_record(try_json(like, record, tried, rung, i + 1, nullptr, went_on));

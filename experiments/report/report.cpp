@@ -120,6 +120,12 @@ void add_links(Json& data, const Results& results, const fs::path& folder) {
   }
 }
 
+// The page at `html`, from where its links lead.
+std::string linked_page(const Document& document, Json data, const Results& results, const fs::path& html) {
+  add_links(data, results, html.parent_path());
+  return report_page(document, data);
+}
+
 }  // namespace
 
 std::vector<std::vector<std::size_t>> tasks_of_tables(const Results& results) {
@@ -480,9 +486,8 @@ std::string page_under_way(const Results& results, const UnderWay* state, const 
     document.add(Charts{});
   }
   Json data = any ? report_data(results, analysis, bootstrap) : empty_data();
-  add_links(data, results, html.parent_path());
   if (state != nullptr) data["live"] = live_json(results, *state);
-  return report_page(document, data);
+  return linked_page(document, std::move(data), results, html);
 }
 
 std::string run_page(const Results& results, const std::vector<std::string>& said, const FilmStrip& film,
@@ -491,9 +496,7 @@ std::string run_page(const Results& results, const std::vector<std::string>& sai
   ReportWriter writer(results, shown, ReportFiles::beside(html), film, bootstrap, Plots::kNone);
   writer.begin_with(said);
   const Document document = writer.write();
-  Json data = report_data(results, analysis, bootstrap);
-  add_links(data, results, html.parent_path());
-  return report_page(document, data);
+  return linked_page(document, report_data(results, analysis, bootstrap), results, html);
 }
 
 std::string write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
@@ -505,11 +508,10 @@ std::string write_report(const Results& results, const ReportFiles& files, const
   if (!film.png.empty()) write_text_file(files.folder / "film.png", film.png);
   if (extras.latex) write_text_file(files.latex, report_latex(results, shown));
   write_text_file(files.csv, report_csv(results));
-  write_text_file(files.json, report_json(results, analysis, bootstrap));
-  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
   Json data = report_data(results, analysis, bootstrap);
-  add_links(data, results, files.html.parent_path());
-  write_text_file(files.html, report_page(document, data));
+  write_text_file(files.json, data_text(data));
+  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
+  write_text_file(files.html, linked_page(document, std::move(data), results, files.html));
   return document.why_figures_are_missing();
 }
 

@@ -202,6 +202,13 @@ std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {
   return run;
 }
 
+bool take_earlier(RunResult& run, const EarlierRuns& earlier) {
+  if (run.scores || run.state.running) return false;
+  std::optional<RunResult> found = earlier.find(run.plan);
+  if (found) run = *std::move(found);
+  return found.has_value();
+}
+
 RunState read_run_state(const fs::path& directory, const PlannedRun& run, const EarlierRuns& earlier) {
   RunState state = read_run_state(directory, run);
   if (state.stage != RunStage::kFinished && !state.running)

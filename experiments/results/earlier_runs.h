@@ -41,6 +41,9 @@ class EarlierRuns {
 // As read_run_state() has it; where the folder holds no finished run, an earlier one is finished.
 RunState read_run_state(const std::filesystem::path& directory, const PlannedRun& run, const EarlierRuns& earlier);
 
+// Puts an earlier run in the place of one that its folder neither has finished nor is training; whether it has.
+bool take_earlier(RunResult& run, const EarlierRuns& earlier);
+
 // The evaluations of a run as a field of a report's CSV: "5000:0.31 10000:0.52", environment steps and success.
 std::string curve_text(const std::vector<std::pair<double, double>>& curve);
 

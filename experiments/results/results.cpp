@@ -279,12 +279,9 @@ Results read_results(const fs::path& folder) {
   std::int64_t known = 0, without_curve = 0;
   for (PlannedRun& planned : plan) {
     RunResult& run = results.runs.emplace_back(read_run(folder, std::move(planned)));
-    if (run.scores || run.state.running) continue;
-    if (std::optional<RunResult> found = earlier.find(run.plan)) {
-      run = *std::move(found);
-      ++known;
-      without_curve += run.curve.empty() ? 1 : 0;
-    }
+    if (!take_earlier(run, earlier)) continue;
+    ++known;
+    without_curve += run.curve.empty() ? 1 : 0;
   }
   if (known > 0)
     results.notes.push_back(count_with_commas(known) + " of the runs " + (known == 1 ? "is a row" : "are rows") +

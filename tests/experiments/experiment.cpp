@@ -17,6 +17,7 @@
 #include "storage/run_lock.h"
 #include "storage/settings.h"
 #include "tests/agents/learn/preset_learner.h"
+#include "tests/experiments/experiment_text.h"
 #include "tests/experiments/labels.h"
 #include "tests/storage/temporary_folder.h"
 
@@ -29,13 +30,8 @@ const std::string kSmall =
     "[tasks.short]\ntask.corridor_length = 4\n[tasks.long]\ntask.corridor_length = 8\nrun.steps = 500\n"
     "[backbones.gru]\nmemory.name = gru\n[backbones.wide+lstm]\nmemory.name = lstm\nmemory.width = 32\n";
 
-Experiment parse(const std::string& text) {
-  std::istringstream stream(text);
-  return Experiment::from_settings(read_settings(stream, "it"));
-}
-
 std::string refusal(const std::string& text) {
-  return message_of<UserError>([&] { plan_runs(parse(text), "folder"); });
+  return message_of<UserError>([&] { plan_runs(experiment_of(text), "folder"); });
 }
 
 }  // namespace
@@ -52,7 +48,7 @@ TEST_CASE("seeds are ranges and numbers, ascending, each once") {
 }
 
 TEST_CASE("an experiment is read with its entries in order, and its controls behind them") {
-  const Experiment experiment = parse(kSmall);
+  const Experiment experiment = experiment_of(kSmall);
   CHECK(experiment.question == "Which?");
   CHECK(experiment.match == Match::kNone);
   CHECK(experiment.reference == "gru");
@@ -76,7 +72,7 @@ TEST_CASE("an experiment is read with its entries in order, and its controls beh
 }
 
 TEST_CASE("an entry may have the settings of one before it, and its own") {
-  const Experiment experiment = parse(
+  const Experiment experiment = experiment_of(
       "[tasks.a]\ntask.name = tmaze\ntask.corridor_length = 5\nrun.steps = 300\n"
       "[tasks.b]\nlike = a\nrun.steps = 500\n[tasks.c]\nlike = b\ntask.corridor_length = 7\n"
       "[backbones.gru]\nmemory.name = gru\n[backbones.wide]\nlike = gru\nmemory.width = 24\n");
@@ -92,12 +88,12 @@ TEST_CASE("an entry may have the settings of one before it, and its own") {
   CHECK(after.task.info().max_episode_steps > before.task.info().max_episode_steps);
   CHECK(after.memory.name() == "gru");
   CHECK(after.memory.width() == 24);
-  CHECK(parse(experiment.to_ini()).to_ini() == experiment.to_ini());
+  CHECK(experiment_of(experiment.to_ini()).to_ini() == experiment.to_ini());
 }
 
 TEST_CASE("an entry without settings of its own has those above, and a label that is a name says which it is") {
   const auto plan = [](const std::string& text) {
-    return plan_runs(parse("[compare]\nseeds = 0\ncontrols =\n" + text), "d");
+    return plan_runs(experiment_of("[compare]\nseeds = 0\ncontrols =\n" + text), "d");
   };
   const std::vector<PlannedRun> shared = plan(
       "[task]\nname = tmaze\ncorridor_length = 7\n[memory]\nname = gru\n[tasks.base]\n[tasks.longer]\n"
@@ -120,7 +116,7 @@ TEST_CASE("an entry without settings of its own has those above, and a label tha
   CHECK(by_label[4].config.memory.name() == "gru");
   CHECK(by_label[5].config.memory.name() == "gru");
   CHECK(by_label[5].config.memory.width() == 24);
-  CHECK(parse(parse(named).to_ini()).to_ini() == parse(named).to_ini());
+  CHECK(experiment_of(experiment_of(named).to_ini()).to_ini() == experiment_of(named).to_ini());
 
   CHECK(mentions(refusal("[tasks.a]\n[backbones.b]\n[lerner]\n"),
                  "it, line 3: unknown section [lerner]; did you mean 'le"));
@@ -130,7 +126,7 @@ TEST_CASE("an entry without settings of its own has those above, and a label tha
 }
 
 TEST_CASE("an entry's preset wins over what all runs share, and the command line over both") {
-  Experiment experiment = parse(
+  Experiment experiment = experiment_of(
       "[compare]\nseeds = 0\ncontrols =\n[task]\nname = tmaze\ncorridor_length = 7\n[tasks.short]\n[tasks.p]\n"
       "task.preset = tmaze_passive_50\n[tasks.own]\ntask.corridor_length = 9\ntask.preset = tmaze_passive_50\n"
       "[backbones.gru]\nmemory.name = gru\n");
@@ -142,12 +138,12 @@ TEST_CASE("an entry's preset wins over what all runs share, and the command line
   CHECK(steps(experiment) == std::vector<int>{8, 51, 10});
   experiment.override_settings({{"task.corridor_length", "4"}});
   CHECK(steps(experiment) == std::vector<int>{5, 5, 5});
-  CHECK(steps(parse(experiment.to_ini())) == std::vector<int>{5, 5, 5});
+  CHECK(steps(experiment_of(experiment.to_ini())) == std::vector<int>{5, 5, 5});
 }
 
 TEST_CASE("so does an entry's preset of a learner, whatever the section") {
   testing::add_preset_learner();
-  Experiment experiment = parse(
+  Experiment experiment = experiment_of(
       "[compare]\nseeds = 0\ncontrols =\n[network]\nhidden_width = 20\n[tasks.t]\ntask.name = tmaze\n"
       "[backbones.gru]\nmemory.name = gru\n[backbones.p]\nmemory.name = gru\nlearner.preset = small_steps\n");
   const auto widths = [](const Experiment& of) {
@@ -158,7 +154,7 @@ TEST_CASE("so does an entry's preset of a learner, whatever the section") {
   CHECK(widths(experiment) == std::vector<int>{20, 48});
   experiment.override_settings({{"network.hidden_width", "24"}});
   CHECK(widths(experiment) == std::vector<int>{24, 24});
-  CHECK(widths(parse(experiment.to_ini())) == std::vector<int>{24, 24});
+  CHECK(widths(experiment_of(experiment.to_ini())) == std::vector<int>{24, 24});
   experiment.override_settings({{"learner.name", "dqn"}});
   CHECK(mentions(message_of<UserError>([&] { plan_runs(experiment, "d"); }),
                  "'small_steps' is a preset of learner with_presets, but learner.name is 'dqn'"));
@@ -172,7 +168,7 @@ TEST_CASE("the text of an experiment reads back to the same experiment") {
   for (const std::string& text :
        {kSmall, std::string("[compare]\nmatch = state\nreference = lstm\ncontrols =\n[tasks.t]\ntask.name = tmaze\n"
                             "[backbones.lstm]\nmemory.name = lstm\n")}) {
-    const Experiment before = parse(text), after = parse(before.to_ini());
+    const Experiment before = experiment_of(text), after = experiment_of(before.to_ini());
     CHECK(after.to_ini() == before.to_ini());
     CHECK(labels(after.backbones) == labels(before.backbones));
     CHECK(after.match == before.match);
@@ -183,7 +179,7 @@ TEST_CASE("the text of an experiment reads back to the same experiment") {
 }
 
 TEST_CASE("controls are those asked for, an entry may write one out, and nothing else has its label") {
-  const Experiment written = parse(kSmall + "[backbones.none]\nmemory.name = none\nmemory.layers = 2\n");
+  const Experiment written = experiment_of(kSmall + "[backbones.none]\nmemory.name = none\nmemory.layers = 2\n");
   CHECK(labels(written.backbones) == Labels{"gru", "wide+lstm", "none", "full_state"});
   CHECK(plan_runs(written, "d")[6].control == Control::kMemoryless);
   const std::string end = " that compare.controls adds under this label; give it another label, or leave ";
@@ -195,12 +191,11 @@ TEST_CASE("controls are those asked for, an entry may write one out, and nothing
   CHECK(mentions(refusal("[compare]\ncontrols = full_state_recurrent\n" + kSmall.substr(10) +
                          "[backbones.full_state_recurrent]\nmemory.name = gru\n"),
                  "is not the control 'full_state_recurrent'"));
-  CHECK(labels(
-            parse("[compare]\ncontrols =\n" + kSmall.substr(10) + "[backbones.none]\nmemory.name = gru\n").backbones) ==
-        Labels{"gru", "wide+lstm", "none"});
+  CHECK(labels(experiment_of("[compare]\ncontrols =\n" + kSmall.substr(10) + "[backbones.none]\nmemory.name = gru\n")
+                   .backbones) == Labels{"gru", "wide+lstm", "none"});
   std::string text = kSmall;
   text.insert(text.find("[task]"), "controls = full_state\n");
-  CHECK(labels(parse(text).backbones) == Labels{"gru", "wide+lstm", "full_state"});
+  CHECK(labels(experiment_of(text).backbones) == Labels{"gru", "wide+lstm", "full_state"});
   text.replace(text.find("full_state"), 10, "random");
   CHECK(
       mentions(refusal(text), "compare.controls names 'random'; there are none, full_state and full_state_recurrent"));
@@ -212,7 +207,7 @@ TEST_CASE("full_state_recurrent has the memory of the reference, with its settin
       "[task]\nname = tmaze\n[memory]\nwidth = 16\nlayers = 1\n[tasks.t]\ntask.corridor_length = 4\n"
       "[backbones.gru]\nmemory.name = gru\n"
       "[backbones.wide]\nmemory.name = hqlt\nmemory.width = 32\nmemory.window = 9\nlearner.gamma = 0.9\n";
-  const Experiment experiment = parse(text);
+  const Experiment experiment = experiment_of(text);
   CHECK(labels(experiment.backbones) == Labels{"gru", "wide", "full_state", "full_state_recurrent"});
   std::vector<PlannedRun> runs = plan_runs(experiment, "d");
   PlannedRun &reference = runs[1], &full_state = runs[2], &recurrent = runs[3];
@@ -228,7 +223,7 @@ TEST_CASE("full_state_recurrent has the memory of the reference, with its settin
   CHECK(recurrent.config.to_ini() == expected);
   CHECK(recurrent.config.task.info().observation.shape() != reference.config.task.info().observation.shape());
   // The folder keeps what the control was when it was begun.
-  CHECK(labels(parse(experiment.to_ini()).backbones) == labels(experiment.backbones));
+  CHECK(labels(experiment_of(experiment.to_ini()).backbones) == labels(experiment.backbones));
 
   const auto with_reference = [&](const std::string& label) {
     std::string other = text;
@@ -257,8 +252,8 @@ TEST_CASE("a plan of tasks of several lengths has the sizes of each task's own p
                                                        "[backbones.gru]\nmemory.name = gru\n";
     std::vector<PlannedRun> alone;
     for (const std::string& task : tasks)
-      for (PlannedRun& run : plan_runs(parse(begin + task + others), "d")) alone.push_back(std::move(run));
-    std::vector<PlannedRun> together = plan_runs(parse(begin + tasks[0] + tasks[1] + tasks[2] + others), "d");
+      for (PlannedRun& run : plan_runs(experiment_of(begin + task + others), "d")) alone.push_back(std::move(run));
+    std::vector<PlannedRun> together = plan_runs(experiment_of(begin + tasks[0] + tasks[1] + tasks[2] + others), "d");
     REQUIRE(together.size() == alone.size());
     for (std::size_t i = 0; i < together.size(); ++i) {
       CAPTURE(together[i].name());
@@ -282,17 +277,17 @@ TEST_CASE("a folder that was begun with widths matched alone goes on so, unless 
     return std::pair(budget.width, budget.mlp_width);
   };
   CHECK(widths(before) == std::pair<std::int64_t, std::int64_t>(104, 512));
-  const Experiment now = parse(text);
+  const Experiment now = experiment_of(text);
   CHECK(widths(now) == std::pair<std::int64_t, std::int64_t>(112, 448));
   CHECK(mentions(now.to_ini(), "match_mlp = true\n"));
   Experiment again = now;
   again.add_saved(before, "'d'");
   CHECK(widths(again) == widths(before));
   CHECK(mentions(again.to_ini(), "match_mlp = false\n"));
-  Experiment asked = parse("[compare]\nmatch_mlp = true\n" + text.substr(10));
+  Experiment asked = experiment_of("[compare]\nmatch_mlp = true\n" + text.substr(10));
   CHECK(message_of<UserError>([&] { asked.add_saved(before, "'d'"); }) ==
         "'d' was made with compare.match_mlp = false and cannot go on with true");
-  Experiment later = parse(text);
+  Experiment later = experiment_of(text);
   later.add_saved(now, "'d'");
   CHECK(widths(later) == widths(now));
 }
@@ -302,7 +297,7 @@ TEST_CASE("a comparison of an earlier format keeps it, and one that begins now s
   write_text(experiment_file(folder.path()), kSmall);
   const Experiment before = Experiment::read(folder.path());
   CHECK(before.format == 1);
-  Experiment now = parse(kSmall);
+  Experiment now = experiment_of(kSmall);
   CHECK(now.to_ini().starts_with("format = " + std::to_string(kConfigFormat) + "\n"));
   now.add_saved(before, "'d'");
   CHECK(now.to_ini().starts_with("format = 1\n"));
@@ -384,7 +379,7 @@ TEST_CASE("labels that are no plain names are refused: they become folders") {
 }
 
 TEST_CASE("parts are selected by label, and settings of the command line hold for all") {
-  Experiment experiment = parse(kSmall);
+  Experiment experiment = experiment_of(kSmall);
   experiment.select_tasks({"long"});
   experiment.select_backbones({"full_state", "wide+lstm"});
   CHECK(labels(experiment.tasks) == Labels{"long"});
@@ -410,8 +405,8 @@ TEST_CASE("parts are selected by label, and settings of the command line hold fo
 }
 
 TEST_CASE("an experiment grows, and what contradicts it is refused by name") {
-  const Experiment saved = parse(kSmall);
-  Experiment more = parse(kSmall + "[backbones.gru2]\nmemory.name = gru\nmemory.layers = 2\n");
+  const Experiment saved = experiment_of(kSmall);
+  Experiment more = experiment_of(kSmall + "[backbones.gru2]\nmemory.name = gru\nmemory.layers = 2\n");
   more.select_tasks({"long"});
   more.seeds = {7};
   more.add_saved(saved, "'d'");
@@ -422,7 +417,7 @@ TEST_CASE("an experiment grows, and what contradicts it is refused by name") {
   const auto against = [&](const std::string& from, const std::string& to) {
     std::string text = kSmall;
     text.replace(text.find(from), from.size(), to);
-    return message_of<UserError>([&] { parse(text).add_saved(saved, "'d'"); });
+    return message_of<UserError>([&] { experiment_of(text).add_saved(saved, "'d'"); });
   };
   CHECK(against("width = 16", "width = 20") ==
         "'d', short/gru, was made with memory.width = 16 and cannot go on with 20");
@@ -435,7 +430,7 @@ TEST_CASE("an experiment grows, and what contradicts it is refused by name") {
 }
 
 TEST_CASE("matched widths stand in the plan, and memoryless controls keep theirs where states are matched") {
-  Experiment experiment = parse(
+  Experiment experiment = experiment_of(
       "[compare]\nmatch = state\nreference = lstm\nseeds = 0\n[task]\nname = visual_match\n[memory]\nwidth = 100\n"
       "[tasks.t]\ntask.distractor_steps = 5\n[backbones.lstm]\nmemory.name = lstm\n[backbones.gru]\nmemory.name = "
       "gru\n");
@@ -450,7 +445,7 @@ TEST_CASE("matched widths stand in the plan, and memoryless controls keep theirs
 
 TEST_CASE("where a run stands is read from its files") {
   const TemporaryFolder folder;
-  const Experiment experiment = parse(kSmall);
+  const Experiment experiment = experiment_of(kSmall);
   const std::vector<PlannedRun> runs = plan_runs(experiment, folder.path());
   write_plan(folder.path(), experiment, runs);
   CHECK(Experiment::read(folder.path()).to_ini() == experiment.to_ini());

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "experiments/report/report.h"
 #include "experiments/results/earlier_runs.h"
+#include "tests/experiments/experiment_text.h"
 #include "tests/experiments/handmade_comparison.h"
 #include "tests/experiments/labels.h"
 
@@ -21,11 +21,6 @@ const std::string kLearnersIni =
     "[evaluation]\nevery_steps = 100\nepisodes = 10\nfinal_episodes = 20\n[tasks.t]\nrun.num_envs = 2\n"
     "[backbones.gru]\n[backbones.lstm]\n[backbones.rnn]\n"
     "[learners.sac]\n[learners.ppo]\nrun.num_envs = 4\n";
-
-Experiment experiment_of(const std::string& text) {
-  std::istringstream stream(text);
-  return Experiment::from_settings(read_settings(stream, "it"));
-}
 
 std::string plan_refusal(const std::string& text) {
   return message_of<UserError>([&] { plan_runs(experiment_of(text), "folder"); });

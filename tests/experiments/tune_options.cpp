@@ -17,6 +17,7 @@
 #include "experiments/plan/plan.h"
 #include "experiments/plan/tune_record.h"
 #include "storage/settings.h"
+#include "tests/experiments/experiment_text.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -26,11 +27,10 @@ namespace {
 TuneOptions parse(const Settings& section) { return TuneOptions::from_settings(section, all_config_keys()); }
 
 Experiment experiment(const std::string& tune, const std::string& more = "") {
-  std::istringstream stream(
+  return experiment_of(
       "[compare]\nseeds = 0-1\ncontrols = none\n[task]\nname = tmaze\n[memory]\nwidth = 16\nlayers = 1\n"
       "[run]\nsteps = 1000\n[tasks.t]\n[backbones.gru]\n[backbones.transformer]\n" +
       more + "[tune]\n" + tune);
-  return Experiment::from_settings(read_settings(stream, "it"));
 }
 
 std::string refusal(const std::string& tune, const std::string& more = "") {
