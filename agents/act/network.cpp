@@ -16,23 +16,14 @@ namespace engram {
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                            std::uint64_t seed, const LearnerConfig& learner)
     : num_actions_(task.num_actions()),
-      marks_first_step_(options.first_step_mark),
+      seen_(options),
       dropout_(register_module("dropout", std::make_shared<Dropout>(options.dropout))),
       learner_(learner) {
   const std::int64_t width = backbone.width();
   // The longest sequence: one row more than steps.
   backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));
 
-  encoder_.emplace(*this, task.observation.parts, options.token_width, width);
-  if (options.previous_action_width > 0)
-    previous_action_ =
-        register_module("previous_action", torch::nn::Embedding(num_actions_ + 1, options.previous_action_width));
-  if (options.previous_reward_width > 0)
-    previous_reward_ = register_module("previous_reward", torch::nn::Linear(1, options.previous_reward_width));
-  const std::int64_t joined_width =
-      options.previous_action_width + options.previous_reward_width + (marks_first_step_ ? 1 : 0);
-  if (joined_width > 0) joined_ = register_module("joined", torch::nn::Linear(width + joined_width, width));
-
+  add_encoder(task.observation.parts, width);
   for (const HeadSpec& spec : learner.heads(num_actions_)) {
     Head head = register_module(spec.name, Head(width, options.hidden_width, spec.outputs, spec.bound));
     if (!spec.follows.empty())
@@ -43,16 +34,42 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
   dropout_clock_ = seed_dropout(*this, seed);
 }
 
+// After the backbone, in the order in which weights are drawn.
+void AgentNetwork::add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width) {
+  const int action = seen_.previous_action_width, reward = seen_.previous_reward_width, mark = seen_.first_step_mark;
+  if (seen_.encoder == Encoder::kJoint) {
+    joint_.emplace(*this, parts, (action > 0 ? num_actions_ : 0) + reward + 2 * mark, seen_.hidden_width, width);
+    return;
+  }
+  encoder_.emplace(*this, parts, seen_.token_width, width);
+  if (action > 0) previous_action_ = register_module("previous_action", torch::nn::Embedding(num_actions_ + 1, action));
+  if (reward > 0) previous_reward_ = register_module("previous_reward", torch::nn::Linear(1, reward));
+  const std::int64_t beside = action + reward + mark;
+  if (beside > 0) joined_ = register_module("joined", torch::nn::Linear(width + beside, width));
+}
+
 torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                                    const torch::Tensor& previous_reward) {
   const PlainOperations plain(!use_kernels_);
   const auto leading = previous_action.sizes();
-  torch::Tensor encoded = encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_);
+  const torch::Tensor rows = observation.reshape({previous_action.numel(), -1});
+  torch::Tensor encoded = joint_ ? joint_->encode(rows, beside(previous_action, previous_reward), compute_dtype_)
+                                 : encoder_->encode(rows, compute_dtype_);
   if (joined_) encoded = join_previous(encoded, previous_action, previous_reward);
   std::vector<std::int64_t> shape(leading.begin(), leading.end());
   shape.push_back(encoded.size(-1));
   if (is_training()) dropout_clock_->tick();
   return dropout_->forward(encoded).reshape(shape);
+}
+
+torch::Tensor AgentNetwork::beside(const torch::Tensor& previous_action, const torch::Tensor& previous_reward) const {
+  const torch::Tensor action = previous_action.reshape(-1), first = (action == num_actions_).unsqueeze(-1);
+  std::vector<torch::Tensor> parts{torch::empty({action.size(0), 0}, previous_reward.options())};
+  if (seen_.previous_action_width > 0)
+    parts.push_back(torch::one_hot(action, num_actions_ + 1).narrow(-1, 0, num_actions_).to(previous_reward));
+  if (seen_.previous_reward_width > 0) parts.push_back(previous_reward.reshape({-1, 1}));
+  if (seen_.first_step_mark) parts.push_back(torch::cat({first, first.logical_not()}, -1).to(previous_reward));
+  return torch::cat(parts, -1);
 }
 
 torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
@@ -66,7 +83,8 @@ torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const to
                         .matmul(previous_action_->weight));
   if (previous_reward_)
     parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(parts[0].scalar_type())).relu_());
-  if (marks_first_step_) parts.push_back((previous_action == num_actions_).reshape({-1, 1}).to(parts[0].scalar_type()));
+  if (seen_.first_step_mark)
+    parts.push_back((previous_action == num_actions_).reshape({-1, 1}).to(parts[0].scalar_type()));
   return joined_(torch::cat(parts, -1)).to(encoded.scalar_type());
 }
 
@@ -122,7 +140,8 @@ std::vector<Road> AgentNetwork::roads(torch::Device device) const {
           road_of("heads", heads.supports_kernels(dtype, device),
                   heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()),
                   use_kernels_, device, dtype),
-          road_of("encoder", encoder_->supports_kernels(dtype, device), Support(), use_kernels_, device, dtype)};
+          road_of("encoder", encoder_ ? encoder_->supports_kernels(dtype, device) : Support::no("it is the joint one"),
+                  Support(), use_kernels_, device, dtype)};
 }
 
 void AgentNetwork::update_targets(double tau) {

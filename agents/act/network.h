@@ -18,6 +18,7 @@
 #include "nn/layers/dropout.h"
 #include "nn/layers/encoder.h"
 #include "nn/layers/heads.h"
+#include "nn/layers/joint_encoder.h"
 #include "storage/state_archive.h"
 
 namespace engram {
@@ -30,9 +31,10 @@ class AgentNetwork : public torch::nn::Module {
                std::uint64_t seed = 0, const LearnerConfig& learner = LearnerConfig("sac"));
 
   // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward
-  // [...] -> [..., D]. The observation is encoded (nn/layers/encoder.h); where previous action or reward are seen,
-  // their embeddings (a table; linear, relu) are appended to that and a linear map takes all of it to D. Dropout last.
-  // In training mode all dropouts of the network draw afresh from here on.
+  // [...] -> [..., D]. Encoder::kParts: the observation is encoded (nn/layers/encoder.h); where previous action or
+  // reward are seen, their embeddings (a table; linear, relu) are appended to that and a linear map takes all of it to
+  // D. Encoder::kJoint: all of it by nn/layers/joint_encoder.h, the previous action as a one-hot vector (zeros: none),
+  // the mark as one of two. Dropout last. In training mode all dropouts of the network draw afresh from here on.
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
   SequenceModel& backbone() { return *backbone_; }
@@ -81,22 +83,26 @@ class AgentNetwork : public torch::nn::Module {
   std::vector<torch::Tensor> trainable_parameters() const;
   std::int64_t num_actions() const { return num_actions_; }
   // Or, by its absence, that a step is an episode's first.
-  bool sees_previous_action() const { return !previous_action_.is_empty() || marks_first_step_; }
-  bool sees_previous_reward() const { return !previous_reward_.is_empty(); }
+  bool sees_previous_action() const { return seen_.previous_action_width > 0 || seen_.first_step_mark; }
+  bool sees_previous_reward() const { return seen_.previous_reward_width > 0; }
 
  private:
   HeadGroup all_heads() const;
+  void add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width);
+  // All [M, ...]: what is seen beside the observation, for the joint encoder; and the encoded observation with it.
+  torch::Tensor beside(const torch::Tensor& previous_action, const torch::Tensor& previous_reward) const;
   torch::Tensor join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
                               const torch::Tensor& previous_reward);
 
   std::int64_t num_actions_;
-  bool marks_first_step_;
+  const NetworkOptions seen_;
   torch::ScalarType compute_dtype_ = torch::kFloat32;
   bool use_kernels_ = true;
-  std::optional<ObservationEncoder> encoder_;      // after the backbone, in the order in which weights are drawn
+  std::optional<JointEncoder> joint_;  // or the parts' encoder and the layers after it
+  std::optional<ObservationEncoder> encoder_;
   torch::nn::Embedding previous_action_{nullptr};  // where its width is not 0
   torch::nn::Linear previous_reward_{nullptr};     // where its width is not 0
-  torch::nn::Linear joined_{nullptr};              // where one of the two is there
+  torch::nn::Linear joined_{nullptr};              // where something beside the observation is seen
   std::shared_ptr<Dropout> dropout_;
   std::shared_ptr<SequenceModel> backbone_;
   std::shared_ptr<DropoutClock> dropout_clock_;

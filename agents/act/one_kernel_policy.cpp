@@ -100,6 +100,7 @@ Support OneKernelPolicy::supports(const NetworkOptions& options, const BackboneC
   const auto shape = step_shape(options, backbone, task);
   if (!shape)
     return Support::no("memory.name " + backbone.name() + " is neither hqlt nor deltanet with deltanet's fast weights");
+  if (options.encoder == Encoder::kJoint) return Support::no("its encoder is the joint one");
   if (options.previous_action_width > 0 || options.previous_reward_width > 0)
     return Support::no("it sees previous actions or rewards");
   if (options.first_step_mark) return Support::no("it sees a mark of the first step");

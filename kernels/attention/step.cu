@@ -55,14 +55,23 @@ struct Partial {
   }
 };
 
-// q and k of a row and head, turned to `position`, and v, by `threads` threads.
-template <typename T, typename Ring>
+// Calls each(i) for i below `count`, which is at most the threads of a block: by tests there, by a loop in a warp.
+template <bool kOneWarp, typename Each>
+__device__ __forceinline__ void for_each(int count, int thread, const Each& each) {
+  if constexpr (kOneWarp) {
+    for (int i = thread; i < count; i += 32) each(i);
+  } else {
+    if (thread < count) each(thread);
+  }
+}
+
+// q and k of a row and head, turned to `position`, and v, by a warp or a block.
+template <bool kOneWarp, typename T, typename Ring>
 __device__ __forceinline__ void read_turned(const StepArguments<T, Ring>& arguments, std::int64_t row, int head,
-                                            std::int64_t position, int thread, int threads, float* q, float* k,
-                                            float* v) {
+                                            std::int64_t position, int thread, float* q, float* k, float* v) {
   const int width = arguments.width, pairs = arguments.frequencies.pairs;
   const std::int64_t head_offset = head * arguments.head_stride;
-  for (int j = thread; j < 2 * kMaxPairs; j += threads) {  // first q's pairs, then k's
+  for_each<kOneWarp>(2 * kMaxPairs, thread, [&](int j) {  // first q's pairs, then k's
     const bool key = j >= kMaxPairs;
     const int i = j % kMaxPairs;
     const T* from =
@@ -75,9 +84,10 @@ __device__ __forceinline__ void read_turned(const StepArguments<T, Ring>& argume
       to[i + pairs] = turned.y;
     }
     for (int c = 2 * pairs + i; c < width; c += kMaxPairs) to[c] = static_cast<float>(from[c]);
-  }
-  for (int c = thread; c < width; c += threads)
+  });
+  for_each<kOneWarp>(width, thread, [&](int c) {
     v[c] = static_cast<float>(arguments.v[row * arguments.v_stride + head_offset + c]);
+  });
 }
 
 // A row and head has a block, or, kOneWarp, a warp. Eight lanes share a slot, each with every eighth pair of channels;
@@ -113,7 +123,7 @@ __global__ void __launch_bounds__(kOneWarp ? kHeadsOfBlock * 32 : kMaxWarps * 32
   const std::int64_t slot_stride = static_cast<std::int64_t>(arguments.heads) * width;
   const std::int64_t ring = (at * arguments.slots * arguments.heads + head) * width;
 
-  read_turned(arguments, row, head, position, thread, threads, q, k, v);
+  read_turned<kOneWarp>(arguments, row, head, position, thread, q, k, v);
   const bool drops = arguments.dropout.drops();
   if (drops) {
     const std::int64_t first_group = problem * (dropout_row(arguments.slots) / kDropoutGroup);
@@ -121,11 +131,11 @@ __global__ void __launch_bounds__(kOneWarp ? kHeadsOfBlock * 32 : kMaxWarps * 32
       kept[i] = static_cast<std::uint8_t>(arguments.dropout.kept(first_group + i));
   }
   synchronise();
-  for (int c = thread; c < width; c += threads) {
+  for_each<kOneWarp>(width, thread, [&](int c) {
     const std::int64_t to = ring + slot * slot_stride + c;
     arguments.key[to] = Ring(k[c]);
     arguments.value[to] = Ring(v[c]);
-  }
+  });
 
   const int sub = lane_id() % kGroup, group = warp * kGroups + lane_id() / kGroup;
   float2 query[kPairs];
@@ -198,7 +208,7 @@ __global__ void __launch_bounds__(kOneWarp ? kHeadsOfBlock * 32 : kMaxWarps * 32
   }
   synchronise();
   T* const output = arguments.output + (at * arguments.heads + head) * arguments.output_width;
-  for (int c = thread; c < arguments.output_width; c += threads) {
+  for_each<kOneWarp>(arguments.output_width, thread, [&](int c) {
     float largest = -INFINITY, weight = 0, sum = 0;
     for (int i = 0; i < warps; ++i) largest = fmaxf(largest, warp_largest[i]);
     for (int i = 0; i < warps && c < width; ++i) {
@@ -207,7 +217,7 @@ __global__ void __launch_bounds__(kOneWarp ? kHeadsOfBlock * 32 : kMaxWarps * 32
       sum += factor * warp_sum[i][c];
     }
     output[c] = T(c < width ? sum / weight : 0.0f);
-  }
+  });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,9 +26,11 @@
 
 namespace engram {
 
-// What the batches of several ranks on GPUs all have, so that they launch, record and replay the same updates.
-struct BatchShape {
-  std::int64_t episodes = 1, steps = 1;  // B and T, or more
+// What all ranks have collected, which each of them knows, so that they make as many updates and, on GPUs, launch,
+// record and replay the same ones. As it stands: of a rank that is alone.
+struct Collected {
+  std::int64_t fewest_episodes = std::numeric_limits<std::int64_t>::max(), most_episodes = 0;  // of a rank
+  std::int64_t batch_steps = 1;  // T of any rank's next batch, at most
 };
 
 class Experience {
@@ -45,10 +48,10 @@ class Experience {
   virtual bool ready() const = 0;
   // Where the next update is the first of an iteration: of the episodes that it learns from.
   virtual std::optional<IterationEpisodes> next_iteration() const { return {}; }
-  // Of this rank's next batch.
-  virtual BatchShape next_shape() const = 0;
-  // One update of the learner, of a batch of at least that shape. progress: how much of the run is over, 0 to 1.
-  virtual NamedScalars update(Learner& learner, const BatchShape& least, double progress) = 0;
+  // T of this rank's next batch; 1 where it may be any.
+  virtual std::int64_t next_batch_steps() const = 0;
+  // One update of the learner. progress: how much of the run is over, 0 to 1.
+  virtual NamedScalars update(Learner& learner, const Collected& all, double progress) = 0;
 
   // Environment steps whose updates are not done yet.
   virtual double unlearnt_steps() const = 0;

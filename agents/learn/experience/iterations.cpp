@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,8 @@ Iterations::Iterations(const IterationOptions& options, const TaskInfo& task, st
                        std::uint64_t seed, int rank, torch::Device device)
     : Experience(EpisodeStore::of_iterations(task, most_steps(options, task, environments), device), seed, rank),
       options_(options),
-      device_(device) {}
+      device_(device),
+      minibatches_(options.minibatches) {}
 
 void Iterations::add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) {
   if (learnt_) store_.clear();
@@ -72,24 +74,23 @@ std::optional<IterationEpisodes> Iterations::next_iteration() const {
 }
 
 // Of the longest of all episodes, as is every minibatch on a GPU.
-BatchShape Iterations::next_shape() const {
-  const std::int64_t episodes = store_.episodes();
-  if (!device_.is_cuda() || episodes == 0) return {};
-  return {size_class((episodes + options_.minibatches - 1) / options_.minibatches),
-          store_.gathered_steps(numbers_below(episodes))};
+std::int64_t Iterations::next_batch_steps() const {
+  return device_.is_cuda() && store_.episodes() > 0 ? store_.gathered_steps(numbers_below(store_.episodes())) : 1;
 }
 
-EpisodeBatch Iterations::gather(const std::vector<std::int64_t>& episodes, const BatchShape& least) {
-  const BatchShape own = next_shape();
-  return store_.gather(episodes, std::max(own.steps, least.steps), std::max(own.episodes, least.episodes));
+EpisodeBatch Iterations::gather(const std::vector<std::int64_t>& episodes, const Collected& all) {
+  if (!device_.is_cuda()) return store_.gather(episodes);
+  const std::int64_t most = std::max(store_.episodes(), all.most_episodes);
+  return store_.gather(episodes, std::max(next_batch_steps(), all.batch_steps),
+                       size_class((most + minibatches_ - 1) / minibatches_));
 }
 
 // In batches as large as minibatches.
-void Iterations::estimate_all(Learner& learner, const BatchShape& least) {
+void Iterations::estimate_all(Learner& learner, const Collected& all_ranks) {
   const std::vector<std::int64_t> all = numbers_below(store_.episodes());
-  for (std::int64_t i = 0; i < options_.minibatches; ++i) {
-    const std::vector<std::int64_t> episodes = part_of(all, i, options_.minibatches);
-    const AdvantageEstimate estimate = learner.estimate_advantages(gather(episodes, least));
+  for (std::int64_t i = 0; i < minibatches_; ++i) {
+    const std::vector<std::int64_t> episodes = part_of(all, i, minibatches_);
+    const AdvantageEstimate estimate = learner.estimate_advantages(gather(episodes, all_ranks));
     store_.put_advantages(episodes, estimate.value_BT, estimate.advantage_BT);
   }
   learner.all_estimated();
@@ -101,21 +102,27 @@ void Iterations::shuffle() {
     std::swap(order_[left - 1], order_[random_.below(static_cast<std::uint32_t>(left))]);
 }
 
-NamedScalars Iterations::update(Learner& learner, const BatchShape& least, double progress) {
+NamedScalars Iterations::update(Learner& learner, const Collected& all, double progress) {
   const bool begins = done_ == 0;
-  if (begins) progress_ = progress;
+  if (begins) {
+    progress_ = progress;
+    // Every rank has an episode for each of them.
+    const std::int64_t most = std::min(store_.episodes(), all.fewest_episodes);
+    minibatches_ = std::max<std::int64_t>(std::min(ended_steps_ * options_.minibatches / options_.steps, most),
+                                          options_.minibatches);
+  }
   if (begins || !annealed_) learner.anneal(progress_);
   annealed_ = true;
   if (begins) {
     learner.begin_iteration();
-    estimate_all(learner, least);
+    estimate_all(learner, all);
   }
-  const std::int64_t number = done_ % options_.minibatches;
+  const std::int64_t number = done_ % minibatches_;
   if (number == 0) {
     learner.begin_pass();
     shuffle();
   }
-  NamedScalars scalars = learner.update(gather(part_of(order_, number, options_.minibatches), least));
+  NamedScalars scalars = learner.update(gather(part_of(order_, number, minibatches_), all));
   if (++done_ == updates()) {
     done_ = ended_steps_ = ended_episodes_ = 0;
     ended_return_ = 0;
@@ -131,11 +138,14 @@ double Iterations::unlearnt_steps() const {
 void Iterations::visit_common_state(StateArchive& archive) {
   archive.within("iteration", [&] {
     archive.value("ended_steps", ended_steps_);
+    if (archive.restoring()) minibatches_ = options_.minibatches;  // as in states of older versions
+    if (!archive.restoring() || archive.holds("minibatches")) archive.value("minibatches", minibatches_);
     archive.value("done", done_);
     archive.value("progress", progress_);
     archive.value("learnt", learnt_);
     visit_returns(archive);
     if (ended_steps_ < 0) archive.refuse("ended_steps", "a count is negative");
+    if (minibatches_ < options_.minibatches) archive.refuse("minibatches", "an iteration has more");
     if (done_ < 0 || done_ >= updates()) archive.refuse("done", "an iteration has other updates");
   });
 }
@@ -157,7 +167,9 @@ void Iterations::visit_own_state(StateArchive& archive,
                                  const std::function<std::unique_ptr<VecEnv>()>& make_environments) {
   Experience::visit_own_state(archive, make_environments);
   archive.array("order", order_);
-  if (!archive.restoring() || done_ % options_.minibatches == 0) return;
+  if (done_ > 0 && minibatches_ > store_.episodes())
+    archive.refuse("order", std::to_string(store_.episodes()) + " episodes are fewer than minibatches");
+  if (!archive.restoring() || done_ % minibatches_ == 0) return;
   std::vector<std::int64_t> sorted = order_;
   std::ranges::sort(sorted);
   if (sorted != numbers_below(store_.episodes())) archive.refuse("order", "it is not an order of the episodes");

@@ -1,8 +1,9 @@
 // Iterations: a learner on policy learns from what has ended since the last iteration, whole episodes from their first
 // step on, as POPGym's agents do (Morad et al. 2023). Once the episodes of all ranks have so many steps, they are
 // judged by the weights of that moment, and learnt from in several passes, each in an order of its own, dealt to
-// minibatches as evenly as they can be. Then they are forgotten. An episode that was under way meanwhile keeps the
-// log-probabilities of the weights that took its actions, and is of the next iteration.
+// minibatches as evenly as they can be. Where they have more steps than asked for, as when all environments end
+// together, there are more minibatches and not larger ones (as in RLlib). Then they are forgotten. An episode that was
+// under way meanwhile keeps the log-probabilities of the weights that took its actions, and is of the next iteration.
 //
 // Its state may be saved between any two minibatches.
 #pragma once
@@ -30,8 +31,8 @@ class Iterations final : public Experience {
   bool owes_update() const override { return ended_steps_ >= options_.steps; }
   bool ready() const override { return !learnt_ && store_.episodes() >= options_.minibatches; }
   std::optional<IterationEpisodes> next_iteration() const override;
-  BatchShape next_shape() const override;
-  NamedScalars update(Learner& learner, const BatchShape& least, double progress) override;
+  std::int64_t next_batch_steps() const override;
+  NamedScalars update(Learner& learner, const Collected& all, double progress) override;
   double unlearnt_steps() const override;
   void visit_common_state(StateArchive& archive) override;
   void visit_own_state(StateArchive& archive,
@@ -40,9 +41,9 @@ class Iterations final : public Experience {
                  std::uint32_t stream) override;
 
  private:
-  std::int64_t updates() const { return std::int64_t{options_.passes} * options_.minibatches; }
-  EpisodeBatch gather(const std::vector<std::int64_t>& episodes, const BatchShape& least);
-  void estimate_all(Learner& learner, const BatchShape& least);
+  std::int64_t updates() const { return options_.passes * minibatches_; }
+  EpisodeBatch gather(const std::vector<std::int64_t>& episodes, const Collected& all);
+  void estimate_all(Learner& learner, const Collected& all);
   void shuffle();
   void visit_returns(StateArchive& archive);
 
@@ -52,6 +53,7 @@ class Iterations final : public Experience {
   std::int64_t ended_episodes_ = 0;  // likewise, and the sum of their returns
   double ended_return_ = 0;
   std::deque<double> last_returns_;  // of the run's last episodes, IterationEpisodes::kSmoothed at most
+  std::int64_t minibatches_;         // of a pass of this iteration
   std::int64_t done_ = 0;            // updates of this iteration
   double progress_ = 0;              // when it began
   bool annealed_ = false;            // the learner knows that

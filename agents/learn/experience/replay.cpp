@@ -28,9 +28,9 @@ void Replay::count(std::int64_t steps, double) {
   pending_updates_ += static_cast<std::int64_t>(std::ceil(updates_per_step_ * static_cast<double>(steps)));
 }
 
-NamedScalars Replay::update(Learner& learner, const BatchShape& least, double) {
+NamedScalars Replay::update(Learner& learner, const Collected& all, double) {
   --pending_updates_;
-  return learner.update(store_.sample(random_, least.steps));
+  return learner.update(store_.sample(random_, all.batch_steps));
 }
 
 double Replay::unlearnt_steps() const {

@@ -21,8 +21,8 @@ class Replay final : public Experience {
   void count(std::int64_t steps, double episode_return) override;
   bool owes_update() const override { return pending_updates_ > 0; }
   bool ready() const override { return store_.episodes() > 0; }
-  BatchShape next_shape() const override { return {.steps = store_.sampled_steps(random_)}; }
-  NamedScalars update(Learner& learner, const BatchShape& least, double progress) override;
+  std::int64_t next_batch_steps() const override { return store_.sampled_steps(random_); }
+  NamedScalars update(Learner& learner, const Collected& all, double progress) override;
   double unlearnt_steps() const override;
   void visit_common_state(StateArchive& archive) override;
   void take_over(const EpisodeLog& episodes, VecEnv& environments, const StateArchive& archive,

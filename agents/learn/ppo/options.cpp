@@ -66,7 +66,8 @@ std::vector<LearnerPreset> PpoOptions::presets() const {
                      {"learner.minibatches", "8"}};
   Settings popgym = shared, popjaxrl = shared;
   // What popgym/baselines/ppo.py leaves out is RLlib's default; its squared error has no factor 1/2.
-  popgym.insert(popgym.end(), {{"network.previous_action_width", "16"},
+  popgym.insert(popgym.end(), {{"network.encoder", "joint"},
+                               {"network.previous_action_width", "1"},
                                {"network.first_step_mark", "true"},
                                {"learner.clip", "0.3"},
                                {"learner.value_weight", "1"},

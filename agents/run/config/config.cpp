@@ -120,6 +120,7 @@ Config resolve(const SettingsLayers& layers) {
   set_defaults(options, choices.learner, format);
   for (const SettingsLayer& layer : layers) set_layer(options, choices, layer, format);
   config.task.check();
+  config.network.check();
   config.memory.check();
   config.learner.check();
   check_on_policy(config);

@@ -3,21 +3,39 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
 namespace engram {
 
 void NetworkOptions::list_options(OptionList& list) {
-  list.add("previous_action_width", previous_action_width, {0, 4096},
-           "width of the embedding of the previous action; 0: the agent does not see it");
-  list.add("previous_reward_width", previous_reward_width, {0, 4096},
-           "width of the embedding of the previous reward; 0: the agent does not see it");
+  list.add("encoder", encoder, {{Encoder::kParts, "parts"}, {Encoder::kJoint, "joint"}},
+           "parts: an observation by layers for its kind, with embeddings of the previous action and reward beside it; "
+           "joint: all that is seen as one vector, linear, layer norm, linear, leaky relu (POPGym's baselines)");
+  list.add(
+      "previous_action_width", previous_action_width, {0, 4096},
+      "width of the embedding of the previous action; 0: the agent does not see it; 1 with network.encoder = joint, "
+      "which takes it as a one-hot vector");
+  list.add(
+      "previous_reward_width", previous_reward_width, {0, 4096},
+      "width of the embedding of the previous reward; 0: the agent does not see it; 1 with network.encoder = joint, "
+      "which takes it as it is");
   list.add("first_step_mark", first_step_mark, "whether the agent sees that a step is the first one of an episode");
   list.add("token_width", token_width, {1, 4096},
            "width of a token's embedding, of tasks whose observations have tokens");
-  list.add("hidden_width", hidden_width, {1, 65536}, "width of the two hidden layers of actor and critics");
+  list.add("hidden_width", hidden_width, {1, 65536},
+           "width of the two hidden layers of actor and critics, and of the joint encoder's");
   list.add("dropout", dropout, {0, 0.99}, "probability of dropping an encoded input while training");
+}
+
+void NetworkOptions::check() const {
+  if (encoder != Encoder::kJoint) return;
+  for (const auto& [name, width] :
+       {std::pair("previous_action_width", previous_action_width), {"previous_reward_width", previous_reward_width}})
+    if (width > 1)
+      throw UserError("network." + std::string(name) + " " + std::to_string(width) +
+                      " is of an embedding, which network.encoder joint does not have; it takes 1 (seen) or 0");
 }
 
 void AdapterOptions::list_options(OptionList& list) {

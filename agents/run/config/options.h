@@ -9,15 +9,23 @@
 
 namespace engram {
 
+// How what the agent sees becomes the backbone's input.
+enum class Encoder { kParts, kJoint };
+
 struct NetworkOptions {
-  int previous_action_width = 0;  // embedding of a_{t-1}; 0: the agent does not see it
-  int previous_reward_width = 0;  // embedding of r_{t-1}; 0: the agent does not see it
-  bool first_step_mark = false;   // 1 at the first step of an episode, then 0, as POPGym's agents see it
-  int token_width = 8;            // embedding of each token of an observation
-  int hidden_width = 256;         // of each head's two hidden layers
-  double dropout = 0.1;           // after the encoder
+  Encoder encoder = Encoder::kParts;
+  // Embeddings of a_{t-1} and r_{t-1}; 0: the agent does not see it. Of the joint encoder 1 is a one-hot vector and a
+  // number.
+  int previous_action_width = 0;
+  int previous_reward_width = 0;
+  bool first_step_mark = false;  // 1 at the first step of an episode, then 0, as POPGym's agents see it
+  int token_width = 8;           // embedding of each token of an observation
+  int hidden_width = 256;        // of each head's two hidden layers, and of the joint encoder's
+  double dropout = 0.1;          // after the encoder
 
   void list_options(OptionList& list);
+  // Throws UserError for options that contradict each other.
+  void check() const;
 };
 
 struct AdapterOptions {

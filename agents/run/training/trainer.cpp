@@ -45,7 +45,8 @@ FinalEvaluation::Played final_of(const std::vector<EpisodeResult>& episodes) {
 // What a rank tells the others: this, and then the episodes that it has played.
 struct Header {
   std::int64_t steps, wishes, ready;
-  BatchShape shape;  // of its next batch
+  std::int64_t episodes;     // that it holds
+  std::int64_t batch_steps;  // T of its next batch
 };
 
 }  // namespace
@@ -204,7 +205,7 @@ void Trainer::update() {
     update_status();
     for (TrainObserver* observer : observers_) observer->begins_iteration(status_, *iteration);
   }
-  last_losses_ = experience_->update(*learner_, agreed_shape_, progress());
+  last_losses_ = experience_->update(*learner_, collected_, progress());
   ++status_.updates;
 }
 
@@ -330,14 +331,15 @@ Trainer::AllPlayed Trainer::exchange(std::int64_t steps, const std::vector<Episo
   static_assert(std::is_trivially_copyable_v<EpisodeResult>);
   // On GPUs all batches are as long as the longest, so that all ranks launch, record and replay the same updates.
   const bool as_long = device_.is_cuda() && !ranks_->alone();
-  const Header own{steps, own_wishes(), experience_->ready(), as_long ? experience_->next_shape() : BatchShape()};
+  const Header own{steps, own_wishes(), experience_->ready(), experience_->store().episodes(),
+                   as_long ? experience_->next_batch_steps() : 1};
   std::string sent(sizeof own + episodes.size() * sizeof(EpisodeResult), '\0');
   std::memcpy(sent.data(), &own, sizeof own);
   if (!episodes.empty()) std::memcpy(sent.data() + sizeof own, episodes.data(), sent.size() - sizeof own);
 
   AllPlayed all;
   agreed_wishes_ = 0;
-  agreed_shape_ = {};
+  collected_ = {};
   all_are_ready_ = true;
   for (const std::string& received : ranks_->all_gather(sent)) {
     Header header{};
@@ -345,8 +347,9 @@ Trainer::AllPlayed Trainer::exchange(std::int64_t steps, const std::vector<Episo
     all.steps += header.steps;
     all_are_ready_ = all_are_ready_ && header.ready != 0;
     agreed_wishes_ |= static_cast<int>(header.wishes);
-    agreed_shape_ = {std::max(agreed_shape_.episodes, header.shape.episodes),
-                     std::max(agreed_shape_.steps, header.shape.steps)};
+    collected_ = {std::min(collected_.fewest_episodes, header.episodes),
+                  std::max(collected_.most_episodes, header.episodes),
+                  std::max(collected_.batch_steps, header.batch_steps)};
     const std::size_t bytes = received.size() - sizeof header, before = all.episodes.size();
     all.episodes.resize(before + bytes / sizeof(EpisodeResult));
     if (bytes > 0) std::memcpy(all.episodes.data() + before, received.data() + sizeof header, bytes);

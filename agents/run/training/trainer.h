@@ -163,7 +163,7 @@ class Trainer {
   std::uint32_t evaluations_ = 0;
   int agreed_wishes_ = 0;        // of any of the ranks, as of the last exchange
   bool all_are_ready_ = false;   // to learn; likewise
-  BatchShape agreed_shape_;      // that every rank's next batch has at least; likewise
+  Collected collected_;          // likewise
   bool wishes_are_new_ = false;  // that was in this move
   int restored_ranks_ = 1;
 

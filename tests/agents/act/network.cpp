@@ -134,6 +134,38 @@ TEST_CASE("the mark of the first step is 1 where no action came before, alone an
   }
 }
 
+TEST_CASE("the joint encoder takes tokens, numbers, the previous action and the mark as one vector through a norm") {
+  torch::manual_seed(5);
+  TaskInfo task = vector_task(2, 3, 7);
+  task.observation.parts.push_back({"card", PartKind::kTokens, {2}, 4});
+  AgentNetwork network({.encoder = Encoder::kJoint,
+                        .previous_action_width = 1,
+                        .previous_reward_width = 1,
+                        .first_step_mark = true,
+                        .hidden_width = 24},
+                       small_backbone("none", 6), task);
+  network.eval();
+  CHECK(network.sees_previous_action());
+  CHECK(network.sees_previous_reward());
+  const auto observation = torch::tensor({{0.5, -2.0, 3.0, 0.0}, {1.5, 0.25, 1.0, 2.0}}, torch::kFloat32);
+  const auto action = torch::tensor({3, 1}, torch::kInt64);  // 3: none
+  const auto reward = torch::tensor({0.0, -0.5}, torch::kFloat32);
+  // Two numbers, two cards of four, three actions, the reward, and whether the step is the first or not.
+  const auto all = torch::tensor({{0.5, -2.0, 0., 0., 0., 1., 1., 0., 0., 0., 0., 0., 0., 0.0, 1., 0.},
+                                  {1.5, 0.25, 0., 1., 0., 0., 0., 0., 1., 0., 0., 1., 0., -0.5, 0., 1.}},
+                                 torch::kFloat64);
+  const auto weight = [&](const char* name) { return parameter(network, name).to(torch::kFloat64); };
+  CHECK(torch::allclose(weight("observation.weight").t().matmul(weight("observation.weight")),
+                        torch::eye(16, torch::kFloat64), 1e-5, 1e-6));
+  CHECK(torch::allclose(weight("joined.weight").matmul(weight("joined.weight").t()), torch::eye(6, torch::kFloat64),
+                        1e-5, 1e-6));
+  const auto hidden = all.matmul(weight("observation.weight").t()) + weight("observation.bias");
+  const auto normal = (hidden - hidden.mean(1, true)) / (hidden.var(1, false, true) + 1e-5).sqrt();
+  const auto joined = normal.matmul(weight("joined.weight").t()) + weight("joined.bias");
+  const auto expected = torch::where(joined > 0, joined, 0.01 * joined).to(torch::kFloat32);
+  CHECK(torch::allclose(network.encode(observation, action, reward), expected, 1e-5, 1e-6));
+}
+
 TEST_CASE("dropout acts in training mode alone") {
   torch::manual_seed(3);
   AgentNetwork network({.dropout = 0.5}, small_backbone("none", 200), vector_task(4, 3, 7));

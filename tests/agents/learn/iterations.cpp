@@ -191,12 +191,33 @@ TEST_CASE("every pass of an iteration learns from each of its episodes once, in 
   }
 }
 
+TEST_CASE("an iteration of more steps than asked for has more minibatches, as many as every rank has episodes for") {
+  struct {
+    std::int64_t other_steps, fewest_episodes, minibatches;
+  } cases[] = {{0, 1000, 4}, {30, 1000, 7}, {60, 1000, 10}, {60, 6, 6}, {60, 2, 4}, {1'000'000, 1000, -1}};
+  for (const auto& [other_steps, fewest_episodes, minibatches] : cases) {
+    CAPTURE(other_steps);
+    CAPTURE(fewest_episodes);
+    Events events;
+    Run run(events);
+    const std::set<Name> ended = run.collect();
+    run.experience->count(other_steps, 0);  // of other ranks
+    const std::size_t expected = minibatches < 0 ? ended.size() : static_cast<std::size_t>(minibatches);
+    std::size_t updates = 0;
+    for (; run.experience->owes_update(); ++updates)
+      run.experience->update(*run.learner, {.fewest_episodes = fewest_episodes}, 0);
+    CHECK(updates == 3 * expected);
+    for (std::size_t pass = 0; pass < 3; ++pass) CHECK((all_of(events.learnt, expected * pass, expected) == ended));
+  }
+}
+
 TEST_CASE("an iteration goes on from its state between any two minibatches") {
-  for (int done = 0; done <= 12; ++done) {
+  for (int done = 0; done <= 21; ++done) {
     CAPTURE(done);
     Events events, rest;
     Run run(events), again(rest);
     run.collect();
+    run.experience->count(30, 0);
     for (int i = 0; i < done; ++i) run.experience->update(*run.learner, {}, 0.25);
     StateArchive saved;
     const auto visit = [](Run& of, StateArchive& archive) {
@@ -212,13 +233,13 @@ TEST_CASE("an iteration goes on from its state between any two minibatches") {
     restored.check_all_restored();
 
     events.learnt.clear();
-    for (int i = done; i < 12; ++i) {
+    for (int i = done; i < 21; ++i) {
       run.experience->update(*run.learner, {}, 0.9);
       again.experience->update(*again.learner, {}, 0.9);
     }
     CHECK((rest.learnt == events.learnt));
     // Where it was under way, the rate is that of its beginning.
-    if (done > 0 && done < 12) CHECK(rest.moments.at(0) == "rate at 0.2");
+    if (done > 0 && done < 21) CHECK(rest.moments.at(0) == "rate at 0.2");
     CHECK_FALSE(again.experience->owes_update());
   }
 }

@@ -146,6 +146,10 @@ TEST_CASE("options of PPO that contradict each other or the rest of a config are
   CHECK(refusal({{"learner.kl_goal", "0.01"}}) ==
         "learner.kl_goal 0.01 needs a learner.kl_weight to begin with; 0 stays 0 whatever it is multiplied with");
   CHECK(refusal({{"network.dropout", "0.1"}}).starts_with("network.dropout 0.1 "));
+  CHECK(refusal({{"network.encoder", "joint"}, {"network.previous_action_width", "1"}}) == "accepted");
+  CHECK(refusal({{"network.encoder", "joint"}, {"network.previous_action_width", "16"}}) ==
+        "network.previous_action_width 16 is of an embedding, which network.encoder joint does not have; it takes 1 "
+        "(seen) or 0");
   CHECK(refusal({{"memory.name", "hqlt"}, {"memory.dropout", "0.1"}}).starts_with("memory.dropout 0.1 "));
   CHECK(refusal({{"memory.name", "shm"}}) == "accepted");
   CHECK(refusal({{"memory.name", "shm"}, {"memory.rows", "drawn"}}).starts_with("memory.rows drawn "));

@@ -1,0 +1,54 @@
+#include "nn/layers/joint_encoder.h"
+
+#include <utility>
+
+#include "nn/device/autocast.h"
+#include "nn/layers/layers.h"
+
+namespace engram {
+namespace {
+
+torch::nn::Linear orthogonal_linear(std::int64_t from, std::int64_t to) {
+  torch::nn::Linear linear(from, to);
+  torch::nn::init::orthogonal_(linear->weight);
+  return linear;
+}
+
+std::int64_t numbers_of(const ObservationPart& part) {
+  return part.elements() * (part.kind == PartKind::kTokens ? part.values : 1);
+}
+
+torch::Tensor numbers(const ObservationPart& part, const torch::Tensor& part_MX, torch::ScalarType dtype) {
+  if (part.kind == PartKind::kTokens)
+    return part_MX.unsqueeze(-1).eq(torch::arange(part.values, part_MX.options())).to(dtype).flatten(1);
+  const torch::Tensor as_float = part_MX.to(dtype);
+  return part_MX.scalar_type() == torch::kUInt8 ? as_float / 255 : as_float;
+}
+
+}  // namespace
+
+JointEncoder::JointEncoder(torch::nn::Module& owner, std::vector<ObservationPart> parts, std::int64_t others,
+                           std::int64_t hidden, std::int64_t width)
+    : parts_(std::move(parts)) {
+  std::int64_t from = others;
+  for (const ObservationPart& part : parts_) from += numbers_of(part);
+  observation_ = owner.register_module("observation", orthogonal_linear(from, hidden));
+  joined_ = owner.register_module("joined", orthogonal_linear(hidden, width));
+}
+
+torch::Tensor JointEncoder::encode(const torch::Tensor& observation_MX, const torch::Tensor& others_MS,
+                                   torch::ScalarType dtype) const {
+  const ComputeIn products(observation_MX.device(), dtype);
+  const torch::ScalarType own = observation_->weight.scalar_type();
+  std::vector<torch::Tensor> all;
+  for (std::int64_t first = 0; const ObservationPart& part : parts_) {
+    all.push_back(numbers(part, observation_MX.narrow(1, first, part.elements()), own));
+    first += part.elements();
+  }
+  all.push_back(others_MS.to(own));
+  const torch::Tensor features = apply_linear(observation_, torch::cat(all, 1));
+  const torch::Tensor normal = torch::layer_norm(features.to(own), {features.size(-1)});
+  return torch::leaky_relu(apply_linear(joined_, normal));
+}
+
+}  // namespace engram
