@@ -1,5 +1,5 @@
 // fast_weights and its presets against their definition, computed step by step and head by head in double precision.
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 
 #include <cmath>
 #include <cstdint>

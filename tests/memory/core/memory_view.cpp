@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "memory/backbones/stack.h"
+#include "memory/backbones/hybrids/stack.h"
 #include "memory/ops/ops.h"
 #include "tests/memory/support.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 #include "tests/memory/ops/definition.h"
 
 namespace fast_weights_definition {

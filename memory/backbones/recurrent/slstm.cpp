@@ -4,7 +4,7 @@
 //   c_t = f' c_{t-1} + i' tanh(a_z),   n_t = f' n_{t-1} + i',   h_t = sigmoid(a_o) c_t / n_t.
 // m only scales c and n, of which the quotient counts, so that it may begin at 0. The mixer's output is h,
 // RMS-normalised per head; the paper's block has a group norm there.
-#include "memory/backbones/slstm.h"
+#include "memory/backbones/recurrent/slstm.h"
 
 #include <array>
 #include <cstddef>

@@ -3,7 +3,7 @@
 //   g = sigmoid(W4 x_t),   y_t = g LayerNorm(W3 [Re S_t; Im S_t]) + (1 - g) W5 x_t,
 // all maps with biases, the norm without weights. Their sum over an episode, which divides by powers of gamma and
 // needs float64 for it, is a linear recurrence here.
-#include "memory/backbones/ffm.h"
+#include "memory/backbones/recurrent/ffm.h"
 
 #include <algorithm>
 #include <cmath>

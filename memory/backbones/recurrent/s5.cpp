@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "memory/backbones/linear_mixer.h"
-#include "memory/backbones/linear_rnn.h"
+#include "memory/backbones/recurrent/linear_mixer.h"
+#include "memory/backbones/recurrent/linear_rnn.h"
 
 namespace engram {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/support.h"
-#include "memory/backbones/fast_weight_maps.h"
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weight_maps.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 #include "memory/fused/fast_weights.h"
 #include "memory/ops/fast_weight_ops.h"
 #include "nn/layers/dropout.h"

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "memory/backbones/fast_weight_memory.h"
+#include "memory/backbones/fast_weights/fast_weight_memory.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/block_stack.h"
 #include "memory/fused/fast_weights.h"

@@ -1,10 +1,10 @@
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "memory/backbones/fast_weight_memory.h"
+#include "memory/backbones/fast_weights/fast_weight_memory.h"
 #include "memory/core/block_stack.h"
 #include "memory/fused/fast_weights.h"
 #include "memory/ops/attention_maps.h"

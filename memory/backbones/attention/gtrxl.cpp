@@ -7,7 +7,7 @@
 // with R the sinusoidal code of a distance. A step sees the last `window` steps, however they came in: the papers'
 // steps see their segment and a memory of the one before it, whose layer inputs they keep and pass no gradient to; here
 // keys and values are kept, and a gradient reaches as far as a call does.
-#include "memory/backbones/gtrxl.h"
+#include "memory/backbones/attention/gtrxl.h"
 
 #include <cmath>
 #include <cstddef>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/backbones/attention_layers.h"
+#include "memory/backbones/attention/attention_layers.h"
 #include "memory/ops/attention_maps.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/layers.h"

@@ -1,4 +1,4 @@
-#include "memory/backbones/stack.h"
+#include "memory/backbones/hybrids/stack.h"
 
 #include <cstddef>
 #include <functional>
@@ -12,10 +12,10 @@
 #include "base/error.h"
 #include "base/named_registry.h"
 #include "base/text.h"
-#include "memory/backbones/expansion_span.h"
-#include "memory/backbones/fast_weights.h"
-#include "memory/backbones/linear_rnn.h"
-#include "memory/backbones/slstm.h"
+#include "memory/backbones/attention/expansion_span.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
+#include "memory/backbones/recurrent/linear_rnn.h"
+#include "memory/backbones/recurrent/slstm.h"
 #include "memory/core/block_stack.h"
 #include "memory/fused/attention.h"
 #include "memory/ops/attention_maps.h"

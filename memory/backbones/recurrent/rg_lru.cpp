@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "memory/backbones/linear_mixer.h"
-#include "memory/backbones/linear_rnn.h"
+#include "memory/backbones/recurrent/linear_mixer.h"
+#include "memory/backbones/recurrent/linear_rnn.h"
 #include "memory/ops/short_convolution.h"
 
 namespace engram {

@@ -11,7 +11,7 @@
 // The choice is piecewise constant: to the output gradients pass through its attention alone.
 //
 // Shapes: N blocks of an episode, n of a call, S steps of a block, U steps of a call's blocks or of those attended to.
-#include "memory/backbones/expansion_span.h"
+#include "memory/backbones/attention/expansion_span.h"
 
 #include <algorithm>
 #include <cmath>

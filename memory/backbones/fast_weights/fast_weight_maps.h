@@ -1,6 +1,6 @@
-// The parts of a fast-weight layer before its memory (memory/backbones/fast_weights.h): feature maps of queries and
-// keys, decays from the input, the short convolution. Each also as a step where time matters; their matrix products for
-// ModelCost.
+// The parts of a fast-weight layer before its memory (memory/backbones/fast_weights/fast_weights.h): feature maps of
+// queries and keys, decays from the input, the short convolution. Each also as a step where time matters; their matrix
+// products for ModelCost.
 //
 // Shapes: B batch, T time, H heads, C channels. Leading dimensions "..." are [B, T] or [B].
 #pragma once
@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 
 namespace engram {
 

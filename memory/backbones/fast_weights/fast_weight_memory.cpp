@@ -1,4 +1,4 @@
-#include "memory/backbones/fast_weight_memory.h"
+#include "memory/backbones/fast_weights/fast_weight_memory.h"
 
 #include <cstddef>
 #include <utility>

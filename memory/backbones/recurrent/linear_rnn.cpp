@@ -1,4 +1,4 @@
-#include "memory/backbones/linear_rnn.h"
+#include "memory/backbones/recurrent/linear_rnn.h"
 
 namespace engram {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "memory/backbones/linear_mixer.h"
-#include "memory/backbones/linear_rnn.h"
+#include "memory/backbones/recurrent/linear_mixer.h"
+#include "memory/backbones/recurrent/linear_rnn.h"
 
 namespace engram {
 namespace {

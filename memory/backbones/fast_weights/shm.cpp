@@ -5,7 +5,7 @@
 //
 // The paper draws the row at random at every step. So is it here in training; outside of training it follows from the
 // step's number in its episode, by a hash, so that an episode is played alike whenever it is played.
-#include "memory/backbones/shm.h"
+#include "memory/backbones/fast_weights/shm.h"
 
 #include <cstdint>
 #include <limits>

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "memory/backbones/hqlt.h"
+#include "memory/backbones/hybrids/hqlt.h"
 #include "nn/device/autocast.h"
 
 namespace engram {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "memory/backbones/attention_layers.h"
+#include "memory/backbones/attention/attention_layers.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/block_stack.h"
 #include "memory/fused/attention.h"

@@ -1,5 +1,5 @@
 // Frame stacking: a linear map of the last inputs, with relu.
-#include "memory/backbones/frame_stack.h"
+#include "memory/backbones/controls/frame_stack.h"
 
 #include <cstdint>
 

@@ -5,7 +5,7 @@
 //   sigmoids a head, o = a o_FW + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
 //   With branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW) and o_KV / rms(o_KV), rms(o) =
 //   sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far smaller than o_KV.
-#include "memory/backbones/hqlt.h"
+#include "memory/backbones/hybrids/hqlt.h"
 
 #include <string>
 #include <utility>
