@@ -46,17 +46,27 @@ Tensor favor(const Tensor& x, const Tensor& directions_FC) {
   return torch::cat({along - half_square, -along - half_square}, -1).exp() / std::sqrt(2 * features);
 }
 
+// softplus(c) in 0.001 .. 0.1, its logarithm uniform: Mamba-2's first step sizes.
+Tensor first_step_bias(std::int64_t count) {
+  const Tensor step = torch::exp(torch::empty({count}).uniform_(std::log(1e-3), std::log(1e-1)));
+  return step + torch::log(-torch::expm1(-step));
+}
+
 struct FirstScalarDecay {
   Tensor bias_H, log_rate_H;
 };
 // FirstDecay; the values are those of the authors' code.
 FirstScalarDecay first_scalar_decay(FirstDecay kind, std::int64_t heads) {
   if (kind == FirstDecay::kMLstm) return {-torch::linspace(3, 6, heads), torch::zeros({heads})};
-  const Tensor step_H = torch::exp(torch::empty({heads}).uniform_(std::log(1e-3), std::log(1e-1)));
-  const Tensor bias_H = step_H + torch::log(-torch::expm1(-step_H));
+  const Tensor bias_H = first_step_bias(heads);
   // In 0 .. 16 from above: a rate of 0 has no logarithm.
   return {bias_H, torch::log(kind == FirstDecay::kMamba2 ? torch::empty({heads}).uniform_(1, 16)
                                                          : 16 - torch::empty({heads}).uniform_(0, 16))};
+}
+
+// Of the map to a decay per channel; of kVectorStep as the authors' code has it.
+std::int64_t decay_rank(const FastWeightsOptions& options) {
+  return options.decay == Decay::kVector ? FastWeightsOptions::kVectorDecayRank : options.width / options.heads;
 }
 
 }  // namespace
@@ -106,11 +116,14 @@ Tensor fixed_log_decay(const Tensor& like) {
 
 InputDecay::InputDecay(const FastWeightsOptions& options) : heads_(options.heads) {
   const FirstWeights first = first_weights(options);
-  if (options.decay == Decay::kVector) {
-    down_ = register_module("down", first.inner_map(options.width, FastWeightsOptions::kVectorDecayRank));
-    up_ = register_module("up",
-                          first.inner_map(FastWeightsOptions::kVectorDecayRank, options.heads * options.key_width()));
-    bias_ = register_parameter("bias", torch::zeros({options.heads * options.key_width()}));
+  if (options.decays_by_channel()) {
+    const std::int64_t channels = options.heads * options.key_width(), rank = decay_rank(options);
+    down_ = register_module("down", first.inner_map(options.width, rank));
+    up_ = register_module("up", first.inner_map(rank, channels));
+    const bool by_step = options.decay == Decay::kVectorStep;
+    bias_ = register_parameter("bias", by_step ? first_step_bias(channels) : torch::zeros({channels}));
+    if (by_step)
+      log_rate_H_ = register_parameter("log_rate", torch::log(torch::empty({options.heads}).uniform_(1, 16)));
     return;
   }
   map_ = register_module("map", first.inner_map(options.width, options.heads));
@@ -122,17 +135,17 @@ InputDecay::InputDecay(const FastWeightsOptions& options) : heads_(options.heads
 
 InputDecay::Output InputDecay::forward(const Tensor& x) {
   if (down_) {
-    const Tensor logit = wide(apply_linear(up_, apply_linear(down_, x))) + bias_;
-    return {split_heads(torch::log_sigmoid(logit) / kVectorDecayTemperature, heads_), {}};
+    const Tensor logit = split_heads(wide(apply_linear(up_, apply_linear(down_, x))) + bias_, heads_);
+    if (!log_rate_H_.defined()) return {torch::log_sigmoid(logit) / kVectorDecayTemperature, {}};
+    return {-torch::softplus(logit) * log_rate_H_.exp().unsqueeze(1), {}};
   }
   const Tensor step = torch::softplus(wide(apply_linear(map_, x)) + bias_);
   return {(-step * log_rate_H_.exp()).unsqueeze(-1), step};
 }
 
 std::int64_t InputDecay::multiply_adds(const FastWeightsOptions& options) {
-  const std::int64_t rank = FastWeightsOptions::kVectorDecayRank;
   if (options.decay == Decay::kScalar) return std::int64_t{options.width} * options.heads;
-  return options.decay == Decay::kVector ? rank * (options.width + options.heads * options.key_width()) : 0;
+  return options.decays_by_channel() ? decay_rank(options) * (options.width + options.heads * options.key_width()) : 0;
 }
 
 }  // namespace engram

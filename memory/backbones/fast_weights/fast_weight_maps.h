@@ -43,7 +43,7 @@ class FastWeightFeatures : public torch::nn::Module {
 // RetNet's decay of head h, log(1 - 2^(-5-h)), for `like` [..., H, 1], in its type.
 torch::Tensor fixed_log_decay(const torch::Tensor& like);
 
-// Decay::kScalar or kVector.
+// Decay::kScalar, kVector or kVectorStep.
 class InputDecay : public torch::nn::Module {
  public:
   explicit InputDecay(const FastWeightsOptions& options);

@@ -22,6 +22,28 @@ bool has_write_map(const FastWeightsOptions& options) {
   return options.write_strength == WriteStrength::kSigmoid || options.write_strength == WriteStrength::kExponential;
 }
 
+// n Householder steps as n steps of the delta rule, over time [B, T, ...]: the decay comes before the first and the
+// query after the last. The answers of the others are not asked for.
+FastWeightInput one_by_one(const FastWeightInput& in, std::int64_t n) {
+  const auto part = [n](const Tensor& x) { return x.unflatten(2, {n, -1}).flatten(1, 2); };
+  const auto alone = [](const Tensor& x, std::int64_t before, std::int64_t after) {
+    return torch::constant_pad_nd(x.unsqueeze(2), {0, 0, 0, 0, before, after}).flatten(1, 2);
+  };
+  return {alone(in.query, n - 1, 0), part(in.key), part(in.value), part(in.write),
+          in.log_decay.defined() ? alone(in.log_decay, 0, n - 1) : Tensor()};
+}
+
+// The i-th of them, of one step [B, ...].
+FastWeightInput householder_step(const FastWeightInput& in, std::int64_t i) {
+  const std::int64_t heads = in.query.size(1);
+  const auto part = [=](const Tensor& x) { return x.narrow(1, i * heads, heads); };
+  return {in.query, part(in.key), part(in.value), part(in.write), i == 0 ? in.log_decay : Tensor()};
+}
+
+std::int64_t write_strengths(const FastWeightsOptions& options) {
+  return std::int64_t{options.heads} * options.householder_steps;
+}
+
 // Without decay and norm.
 bool plain_delta_rule(const FastWeightsOptions& options) {
   return options.rule == FastRule::kDelta && options.decay == Decay::kNone &&
@@ -33,13 +55,13 @@ bool plain_delta_rule(const FastWeightsOptions& options) {
 FastWeightMemory::FastWeightMemory(torch::nn::Module& layer, const FastWeightsOptions& options)
     : options_(options), rule_(rule_of(options)) {
   if (has_write_map(options))
-    beta_ = layer.register_module("beta", first_weights(options).inner_map(options.width, options.heads));
+    beta_ = layer.register_module("beta", first_weights(options).inner_map(options.width, write_strengths(options)));
   if (beta_ && options.write_bias) {
     torch::nn::init::zeros_(beta_->weight);
-    write_bias_H_ = layer.register_parameter("beta_bias", torch::randn({options.heads}) * kFirstWriteBias);
+    write_bias_H_ = layer.register_parameter("beta_bias", torch::randn({write_strengths(options)}) * kFirstWriteBias);
   }
   features_ = layer.register_module("features", std::make_shared<FastWeightFeatures>(options));
-  if (options.decay == Decay::kScalar || options.decay == Decay::kVector)
+  if (options.decay == Decay::kScalar || options.decays_by_channel())
     decay_ = layer.register_module("decay", std::make_shared<InputDecay>(options));
 }
 
@@ -55,8 +77,8 @@ std::int64_t FastWeightMemory::multiply_adds_per_step(const FastWeightsOptions& 
   const std::int64_t width = options.width, heads = options.heads, key_width = options.key_width();
   const bool delta = options.rule == FastRule::kDelta;
   // Passes over the fast weights: write and read, with the delta rule also predict.
-  std::int64_t products = (delta ? 3 : 2) * width * key_width;
-  if (has_write_map(options)) products += width * heads;
+  std::int64_t products = (delta ? 2 * options.householder_steps + 1 : 2) * width * key_width;
+  if (has_write_map(options)) products += width * write_strengths(options);
   if (options.attention_norm != AttentionNorm::kNone) products += (delta ? 2 : 1) * heads * key_width;
   return products + FastWeightFeatures::multiply_adds(options) + InputDecay::multiply_adds(options);
 }
@@ -95,14 +117,15 @@ FastWeightInput FastWeightMemory::input(const Tensor& x, Tensor query, Tensor ke
 
 Support FastWeightMemory::supports_learning(const FastWeightsOptions& options) {
   const std::int64_t key_width = options.key_width();
-  return supports_fast_weights(rule_of(options), options.decay == Decay::kVector ? key_width : 1, key_width,
+  return supports_fast_weights(rule_of(options), options.decays_by_channel() ? key_width : 1, key_width,
                                options.width / options.heads);
 }
 
 Support FastWeightMemory::supports_mixer(const FastWeightsOptions& options) {
   if (const Support memory = supports_learning(options); !memory)
     return Support::no("its fast weights have no kernels: " + memory.reason());
-  if (options.decay == Decay::kVector) return Support::no("only its fast weights have kernels");
+  if (options.decays_by_channel() || options.householder_steps > 1)
+    return Support::no("only its fast weights have kernels");
   return {};
 }
 
@@ -113,6 +136,14 @@ Support FastWeightMemory::supports_step(const FastWeightsOptions& options, torch
 
 Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const Tensor> state, const Tensor& lengths_B,
                                  std::vector<Tensor>& final_state, bool forgets) const {
+  const std::int64_t n = options_.householder_steps;
+  if (n == 1) return remember(input, state, lengths_B, final_state, forgets);
+  const Tensor answers = remember(one_by_one(input, n), state, lengths_B * n, final_state, forgets);
+  return answers.unflatten(1, {-1, n}).select(2, n - 1);
+}
+
+Tensor FastWeightMemory::remember(const FastWeightInput& input, std::span<const Tensor> state, const Tensor& lengths_B,
+                                  std::vector<Tensor>& final_state, bool forgets) const {
   if (forgets && supports_fresh_fast_weights(rule_, input)) {
     const FastWeightState unchanged = state_of(state);
     for (const Tensor& tensor : {unchanged.weights_BHKV, unchanged.key_sum_BHK, unchanged.log_scale_BH})
@@ -126,7 +157,11 @@ Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const T
 }
 
 Tensor FastWeightMemory::step(const FastWeightInput& input, std::span<const Tensor> state) const {
-  return fast_weight_step(rule_, input, state_of(state));
+  if (options_.householder_steps == 1) return fast_weight_step(rule_, input, state_of(state));
+  Tensor answer;
+  for (std::int64_t i = 0; i < options_.householder_steps; ++i)
+    answer = fast_weight_step(rule_, householder_step(input, i), state_of(state));
+  return answer;
 }
 
 FastWeightState FastWeightMemory::state_of(std::span<const Tensor> state) const {

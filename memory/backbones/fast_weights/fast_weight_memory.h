@@ -32,6 +32,8 @@ class FastWeightMemory {
   // [..., H, C] -> [..., H, key_width()]: the feature map, dropout if there is any, the key norm.
   torch::Tensor feature(const torch::Tensor& x, const Dropout* dropout = nullptr) const;
   // x [..., D] gives write strengths and decays; query and key are features, [..., H, key_width()]; value [..., H, V].
+  // With n Householder steps key and value, and then the write strengths, have n H heads: those of the first step
+  // first.
   FastWeightInput input(const torch::Tensor& x, torch::Tensor query, torch::Tensor key, torch::Tensor value);
 
   // Appends the new state to `final_state`; the output's shape is [B, T, H, V]. forgets: as Span's (layer.h); the
@@ -57,6 +59,9 @@ class FastWeightMemory {
   cuda::FastWeightsStepState step_state(std::span<const torch::Tensor> state) const;
 
  private:
+  // forward() of one write a step.
+  torch::Tensor remember(const FastWeightInput& input, std::span<const torch::Tensor> state,
+                         const torch::Tensor& lengths_B, std::vector<torch::Tensor>& final_state, bool forgets) const;
   FastWeightState state_of(std::span<const torch::Tensor> state) const;
 
   FastWeightsOptions options_;

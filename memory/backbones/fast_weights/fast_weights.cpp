@@ -26,20 +26,26 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   explicit FastWeightsMixer(const Options& options)
       : options_(options),
         query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
-        key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
-        value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
+        key_(register_module("key", first_weights(options).inner_map(options.width, written_width(options)))),
+        value_(register_module("value", first_weights(options).inner_map(options.width, written_width(options)))),
         memory_(*this, options),
         query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
         key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
         value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))),
         head_norm_(register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads))),
         output_(register_module("output", first_weights(options).output_map(options.width, options.width))) {
-    if (options.output_gate != OutputGate::kNone)
+    if (options.output_gate == OutputGate::kLowRankSigmoid) {
+      const std::int64_t rank = options.width / options.heads;
+      gate_down_ = register_module("gate_down", first_weights(options).inner_map(options.width, rank));
+      gate_up_ = register_module("gate_up", first_weights(options).inner_map(rank, options.width));
+      gate_bias_D_ = register_parameter("gate_bias", torch::zeros({options.width}));
+    } else if (options.output_gate != OutputGate::kNone) {
       gate_ = register_module("gate", first_weights(options).inner_map(options.width, options.width));
+    }
     if (options.convolution)
-      convolution_ = register_module(
-          "convolution", std::make_shared<ShortConvolution>(3 * options.width, FastWeightsOptions::kConvolutionWidth,
-                                                            options.convolution_bias));
+      convolution_ = register_module("convolution", std::make_shared<ShortConvolution>(
+                                                        convolved_width(options), FastWeightsOptions::kConvolutionWidth,
+                                                        options.convolution_bias));
     if (options.skip) skip_H_ = register_parameter("skip", torch::ones({options.heads}));
   }
 
@@ -47,7 +53,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     auto shapes = FastWeightMemory::state_shapes(options);
-    if (options.convolution) shapes.push_back({FastWeightsOptions::kConvolutionWidth - 1, 3 * options.width});
+    if (options.convolution) shapes.push_back({FastWeightsOptions::kConvolutionWidth - 1, convolved_width(options)});
     return shapes;
   }
 
@@ -71,18 +77,23 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     if (convolution_) projected = parted(convolution_->step(joined(projected), state.back()));
     const FastWeightInput in = input(x_BD, projected);
     // Those of sums say nothing of what the memory answered before.
-    if (view != nullptr && options_.rule == FastRule::kDelta) view->write_strength_BH = in.write;
+    if (view != nullptr && options_.rule == FastRule::kDelta)
+      view->write_strength_BH = in.write.unflatten(1, {options_.householder_steps, -1}).amax(1);
     return join(x_BD, with_skip(memory_.step(in, state), in.value));
   }
 
-  static Support supports_learning(const Options& options) { return FastWeightMemory::supports_mixer(options); }
+  static Support supports_learning(const Options& options) {
+    if (const Support own = FastWeightMemory::supports_mixer(options); !own) return own;
+    return supports_gate(options);
+  }
 
   std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
     return cuda::fast_weights_branch(fused_weights(), fused_settings(device), rows);
   }
 
   static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
-    return FastWeightMemory::supports_step(options, dtype, device);
+    if (const Support own = FastWeightMemory::supports_step(options, dtype, device); !own) return own;
+    return supports_gate(options);
   }
   std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor&, std::span<const Tensor> state) const {
     return cuda::fast_weights_step_branch(fused_weights(), fused_settings(state[0].device()),
@@ -91,16 +102,30 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
     const std::int64_t width = options.width;
-    std::int64_t products = 4 * width * width + FastWeightMemory::multiply_adds_per_step(options);
-    if (options.output_gate != OutputGate::kNone) products += width * width;
-    if (options.convolution) products += 3 * width * FastWeightsOptions::kConvolutionWidth;
+    std::int64_t products =
+        width * (convolved_width(options) + width) + FastWeightMemory::multiply_adds_per_step(options);
+    if (options.output_gate == OutputGate::kLowRankSigmoid)
+      products += 2 * width * (width / options.heads);
+    else if (options.output_gate != OutputGate::kNone)
+      products += width * width;
+    if (options.convolution) products += convolved_width(options) * FastWeightsOptions::kConvolutionWidth;
     if (options.skip) products += width;
     return products;
   }
 
  private:
+  // Of all keys, or all values, of a step.
+  static std::int64_t written_width(const Options& options) {
+    return std::int64_t{options.width} * options.householder_steps;
+  }
+  static std::int64_t convolved_width(const Options& options) { return options.width + 2 * written_width(options); }
+  static Support supports_gate(const Options& options) {
+    if (options.output_gate == OutputGate::kLowRankSigmoid) return Support::no("its output gate has no kernels");
+    return {};
+  }
+
   struct Projected {
-    Tensor query, key, value;  // [..., D]
+    Tensor query, key, value;  // [..., D], [..., n D] and the same with n Householder steps
   };
   Projected project(const Tensor& x) {
     const std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
@@ -129,16 +154,17 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   }
   // Side by side: one convolution takes all three.
   static Tensor joined(const Projected& in) { return torch::cat({in.query, in.key, in.value}, -1); }
-  static Projected parted(const Tensor& x) {
-    const std::vector<Tensor> parts = x.chunk(3, -1);
+  Projected parted(const Tensor& x) const {
+    const std::int64_t written = written_width(options_);
+    const std::vector<Tensor> parts = x.split_with_sizes({options_.width, written, written}, -1);
     return {parts[0], parts[1], parts[2]};
   }
 
   FastWeightInput input(const Tensor& x, const Projected& projected) {
-    const auto heads = [this](const Tensor& part) { return split_heads(part, options_.heads); };
-    const Tensor value = heads(projected.value).contiguous();
-    return memory_.input(x, memory_.feature(heads(projected.query), query_dropout_.get()),
-                         memory_.feature(heads(projected.key), key_dropout_.get()),
+    const std::int64_t written_heads = std::int64_t{options_.heads} * options_.householder_steps;
+    const Tensor value = split_heads(projected.value, written_heads).contiguous();
+    return memory_.input(x, memory_.feature(split_heads(projected.query, options_.heads), query_dropout_.get()),
+                         memory_.feature(split_heads(projected.key, written_heads), key_dropout_.get()),
                          value_dropout_->forward(options_.value_silu ? torch::silu(value) : value));
   }
 
@@ -151,9 +177,14 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   Tensor join(const Tensor& x, const Tensor& heads) {
     const Tensor normed = join_heads(head_norm_->forward(heads));
     if (options_.output_gate == OutputGate::kNone) return apply_linear(output_, normed);
+    return apply_linear(output_, normed * output_gate(x));
+  }
+
+  Tensor output_gate(const Tensor& x) {
+    if (options_.output_gate == OutputGate::kLowRankSigmoid)
+      return (apply_linear(gate_up_, apply_linear(gate_down_, x)) + gate_bias_D_).sigmoid();
     const Tensor gate = apply_linear(gate_, x);
-    return apply_linear(output_,
-                        normed * (options_.output_gate == OutputGate::kSilu ? torch::silu(gate) : gate.sigmoid()));
+    return options_.output_gate == OutputGate::kSilu ? torch::silu(gate) : gate.sigmoid();
   }
 
   Options options_;
@@ -161,7 +192,8 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   FastWeightMemory memory_;
   std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
   std::shared_ptr<RmsNorm> head_norm_;
-  torch::nn::Linear output_, gate_{nullptr};
+  torch::nn::Linear output_, gate_{nullptr}, gate_down_{nullptr}, gate_up_{nullptr};
+  Tensor gate_bias_D_;
   std::shared_ptr<ShortConvolution> convolution_;
   Tensor skip_H_;
 };

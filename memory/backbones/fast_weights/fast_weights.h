@@ -22,8 +22,9 @@ namespace engram {
 enum class FastRule { kSum, kDelta, kGatedSum };
 
 // a_t: 1; RetNet's constants 1 - 2^(-5-h) of head h; one number a head, exp(-exp(A) softplus(w x + c)) (Mamba-2, gated
-// DeltaNet); one a key channel, sigmoid(U W x + c)^(1/16) (GLA).
-enum class Decay { kNone, kFixed, kScalar, kVector };
+// DeltaNet); one a key channel, sigmoid(U W x + c)^(1/16) (GLA) or exp(-exp(A) softplus(U W x + c)) with one A a head
+// (Kimi delta attention).
+enum class Decay { kNone, kFixed, kScalar, kVector, kVectorStep };
 
 // b_t of a head: 1; beta_factor sigmoid(w x); softplus(w x + c), the step size of a scalar decay (Mamba-2); exp(w x)
 // (mLSTM).
@@ -45,8 +46,9 @@ enum class KeyNorm { kL2, kSum, kNone };
 // to 28); max(|z_t . q_t| / sqrt(K), 1) (mLSTM).
 enum class AttentionNorm { kNone, kSum, kAtLeastOne };
 
-// What the normalised outputs of the heads are multiplied by: nothing, silu(W x) or sigmoid(W x).
-enum class OutputGate { kNone, kSilu, kSigmoid };
+// What the normalised outputs of the heads are multiplied by: nothing, silu(W x), sigmoid(W x), or sigmoid(U W x + c)
+// of a rank of width / heads (Kimi delta attention).
+enum class OutputGate { kNone, kSilu, kSigmoid, kLowRankSigmoid };
 
 // With the defaults it is deltanet.
 struct FastWeightsOptions : BlockOptions {
@@ -61,6 +63,9 @@ struct FastWeightsOptions : BlockOptions {
   FastRule rule = FastRule::kDelta;
   Decay decay = Decay::kNone;
   FirstDecay first_decay = FirstDecay::kMamba2;  // of Decay::kScalar
+  // Of FastRule::kDelta: how often a step writes, one after the other, with keys, values and write strengths of their
+  // own; it decays before the first (DeltaProduct). Each is a generalised Householder reflection, I - b k k^T.
+  int householder_steps = 1;
   WriteStrength write_strength = WriteStrength::kSigmoid;
   bool write_bias = false;  // of WriteStrength::kSigmoid and kExponential; then w = 0 and bias N(0, 0.1) at first
   int beta_factor = 2;      // 1 or 2, of WriteStrength::kSigmoid; 2 admits negative eigenvalues
@@ -76,10 +81,11 @@ struct FastWeightsOptions : BlockOptions {
   OutputGate output_gate = OutputGate::kNone;
 
   static constexpr int kConvolutionWidth = 4;
-  static constexpr int kVectorDecayRank = 16;  // of the map to a decay per key channel
+  static constexpr int kVectorDecayRank = 16;  // of the map to Decay::kVector
 
   // Of a head's key: what the feature map makes of width / heads channels.
   std::int64_t key_width() const;
+  bool decays_by_channel() const { return decay == Decay::kVector || decay == Decay::kVectorStep; }
   // Whether its mixer is deltanet's, for which there are kernels.
   bool is_deltanet() const;
   void list_options(OptionList& list);
@@ -142,6 +148,22 @@ struct GatedDeltaNetOptions : FastWeightsOptions {
   GatedDeltaNetOptions();
 };
 
+struct DeltaProductOptions : FastWeightsOptions {
+  static constexpr const char* kName = "delta_product";
+  static constexpr const char* kSummary = "delta rule, several times a step";
+  static constexpr const char* kSource =
+      "Siems et al., DeltaProduct: improving state-tracking in linear RNNs via Householder products, 2025";
+  DeltaProductOptions();
+};
+
+struct KdaOptions : FastWeightsOptions {
+  static constexpr const char* kName = "kda";
+  static constexpr const char* kSummary = "delta rule, a decay per channel";
+  static constexpr const char* kSource =
+      "Kimi Team, Kimi Linear: an expressive, efficient attention architecture, 2025 (Kimi delta attention)";
+  KdaOptions();
+};
+
 struct RetNetOptions : FastWeightsOptions {
   static constexpr const char* kName = "retnet";
   static constexpr const char* kSummary = "linear attention, fixed decays";
@@ -174,9 +196,9 @@ struct MLstmOptions : FastWeightsOptions {
   MLstmOptions();
 };
 
-using FastWeightFamily =
-    std::tuple<FastWeightsOptions, DeltaNetOptions, LinearTransformerOptions, PerformerOptions, DpfpOptions,
-               Delta2021Options, GatedDeltaNetOptions, RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions>;
+using FastWeightFamily = std::tuple<FastWeightsOptions, DeltaNetOptions, LinearTransformerOptions, PerformerOptions,
+                                    DpfpOptions, Delta2021Options, GatedDeltaNetOptions, DeltaProductOptions,
+                                    KdaOptions, RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions>;
 
 // The defaults of one of the family and, from settings after its name, options of the memory: "gla",
 // "fast_weights:rule=sum:decay=fixed". Throws UserError for an unknown name, or an option or value that is none of the

@@ -220,7 +220,11 @@ void HqltOptions::check() const {
                     " is of memory.fast_weights deltanet, not of " + fast_weights +
                     ", which takes beta_factor=" + std::to_string(beta_factor) + " after its name");
   try {
-    fast_weight_options().check();
+    const FastWeightsOptions options = fast_weight_options();
+    options.check();
+    if (options.householder_steps > 1)
+      throw UserError("memory.householder_steps " + std::to_string(options.householder_steps) +
+                      " does not go with the one key a step of a window");
   } catch (const UserError& error) {
     throw UserError("memory.fast_weights " + fast_weights + ": " + error.what());
   }
