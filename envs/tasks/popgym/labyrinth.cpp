@@ -8,7 +8,7 @@
 namespace engram::labyrinth {
 
 void list_options(OptionList& list, int& size, int& episode_length, bool& full_state) {
-  list.add("size", size, {kMinSize, kMaxSize}, "side of the maze without its outer walls; even");
+  list.add("size", size, {kMinSize, kMaxSize}, "even; the maze is one cell wider and higher, outer walls included");
   list.add("episode_length", episode_length, {2, 1'000'000}, "one more than the steps after which an episode is cut");
   list_full_state(list, full_state);
 }
