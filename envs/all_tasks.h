@@ -7,6 +7,7 @@
 #include "envs/tasks/bsuite/umbrella_chain.h"
 #include "envs/tasks/dark_rooms/dark_key_to_door.h"
 #include "envs/tasks/dark_rooms/dark_room.h"
+#include "envs/tasks/endless_tmaze.h"
 #include "envs/tasks/memory_maze.h"
 #include "envs/tasks/memory_rl/key_to_door.h"
 #include "envs/tasks/memory_rl/tmaze.h"
@@ -20,6 +21,8 @@
 #include "envs/tasks/popgym/concentration.h"
 #include "envs/tasks/popgym/count_recall.h"
 #include "envs/tasks/popgym/higher_lower.h"
+#include "envs/tasks/popgym/labyrinth_escape.h"
+#include "envs/tasks/popgym/labyrinth_explore.h"
 #include "envs/tasks/popgym/minesweeper.h"
 #include "envs/tasks/popgym/multiarmed_bandit.h"
 #include "envs/tasks/popgym/repeat_first.h"
@@ -27,9 +30,9 @@
 
 namespace engram {
 
-using AllTasks =
-    TypeList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall, Concentration,
-             MultiarmedBandit, HigherLower, Minesweeper, Battleship, MemoryChain, UmbrellaChain, MiniGridMemory,
-             RedBlueDoors, DoorKey, CartPole, DarkRoom, DarkKeyToDoor, MemoryMaze>;
+using AllTasks = TypeList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall,
+                          Concentration, MultiarmedBandit, HigherLower, Minesweeper, Battleship, MemoryChain,
+                          UmbrellaChain, MiniGridMemory, RedBlueDoors, DoorKey, CartPole, DarkRoom, DarkKeyToDoor,
+                          MemoryMaze, EndlessTMaze, LabyrinthEscape, LabyrinthExplore>;
 
 }  // namespace engram

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 #include "nn/device/cuda_support.h"
 
 namespace engram {

@@ -253,14 +253,13 @@ void print_overview() {
   print_tasks();
   std::printf("\nBACKBONES (--memory.name)\n");
   print_note(joined(backbone_names()));
+  std::printf("\nLEARNERS (--learner.name)\n");
+  print_note(joined(learner_names()));
   std::printf("\n");
-  print_learners();
-  std::printf("\n");
-  print_note("engram list backbones tells what they are, engram list presets names " +
+  print_note("engram list backbones or learners tells what they are, list presets names " +
              counted(task_presets().size(), "published size") +
-             " of the tasks (--task.preset), engram list NAME shows one of these with its options and source. "
-             "configs/small/TASK.ini trains a small agent in minutes of a CPU; engram list TASK says what "
-             "it reaches.");
+             " of the tasks (--task.preset), list NAME shows one of these with its options and source. "
+             "configs/small/TASK.ini trains a small agent in minutes.");
 }
 
 // ---- One of them

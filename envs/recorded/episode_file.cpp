@@ -47,6 +47,9 @@ constexpr RecordedTask kTasks[] = {
     {"door_key", recorded::replay_door_key},
     {"cartpole", recorded::replay_cartpole},
     {"dark_key_to_door", recorded::replay_dark_key_to_door},
+    {"endless_tmaze", recorded::replay_endless_tmaze},
+    {"labyrinth_escape", recorded::replay_labyrinth_escape},
+    {"labyrinth_explore", recorded::replay_labyrinth_explore},
 };
 
 std::optional<std::string> replay_episode(const Json& episode) {

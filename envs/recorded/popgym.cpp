@@ -13,6 +13,8 @@
 #include "envs/tasks/popgym/battleship.h"
 #include "envs/tasks/popgym/concentration.h"
 #include "envs/tasks/popgym/higher_lower.h"
+#include "envs/tasks/popgym/labyrinth_escape.h"
+#include "envs/tasks/popgym/labyrinth_explore.h"
 #include "envs/tasks/popgym/minesweeper.h"
 #include "envs/tasks/popgym/multiarmed_bandit.h"
 
@@ -52,7 +54,59 @@ std::vector<int> read_board(const Json& episode, const std::string& name, int sq
   return get_symbols(episode, name, static_cast<std::size_t>(squares), {".#"});
 }
 
+// A maze as `side` texts, a row each, of the original's numbers: 0 free, 1 wall, 2 start, 3 goal.
+template <class Task>
+labyrinth::Maze read_maze(const Json& episode, typename Task::Options& options, bool has_goal) {
+  const Json& grid = field_of(episode, "grid");
+  const std::string takes = "an odd number of rows, 5..19, of as many digits 0..3, with one start in an outer wall" +
+                            std::string(has_goal ? " and one goal" : " and no goal");
+  const std::size_t side = grid.is_array() ? grid.size() : 0;
+  if (side < labyrinth::kMinSize + 1 || side > labyrinth::kMaxSide || side % 2 == 0) refuse("grid", grid, takes);
+  options.size = static_cast<int>(side) - 1;
+  labyrinth::Maze maze{};
+  int starts = 0, goals = 0;
+  for (std::size_t y = 0; y < side; ++y) {
+    const std::string row = grid[y].is_string() ? grid[y].template get<std::string>() : "";
+    if (row.size() != side || row.find_first_not_of("0123") != std::string::npos) refuse("grid", grid[y], takes);
+    for (std::size_t x = 0; x < side; ++x) {
+      const labyrinth::Place place{static_cast<std::uint8_t>(x), static_cast<std::uint8_t>(y)};
+      const bool outer = x == 0 || y == 0 || x == side - 1 || y == side - 1;
+      if (row[x] != '1' && row[x] != '3') maze.open.add(place);
+      if (row[x] == '2' && outer) maze.start = place, ++starts;
+      if (row[x] == '3') maze.end = place, ++goals;
+    }
+  }
+  if (starts != 1 || goals != (has_goal ? 1 : 0)) refuse("grid", grid, takes);
+  return maze;
+}
+
+// Of either labyrinth.
+template <class Task>
+std::optional<std::string> replay_labyrinth(const Json& episode, bool has_goal) {
+  typename Task::Options options;
+  const labyrinth::Maze maze = read_maze<Task>(episode, options, has_goal);
+  options.episode_length = get_int(episode, "episode_length", 2, 1'000'000);
+  const typename Task::Params params = Task::make_params(options, 0, Purpose::kTest);
+  Recording<float> recording = read_game(episode, Task::kNumActions, params.max_steps);
+  for (const Json& observation : get_array(episode, "obs", recording.actions.size() + 1)) {
+    constexpr std::size_t kParts = labyrinth::kView * labyrinth::kView + 1;
+    const std::string parts = observation.is_string() ? observation.get<std::string>() : "";
+    if (parts.size() != kParts || parts.find_first_not_of("01234") != std::string::npos)
+      refuse("obs", observation, "texts of " + std::to_string(kParts) + " digits 0..4");
+    for (const char part : parts) show(part - '0', labyrinth::kKinds, recording.observations);
+  }
+  return play<Task>(params, Task::start(maze), recording);
+}
+
 }  // namespace
+
+std::optional<std::string> replay_labyrinth_escape(const Json& episode) {
+  return replay_labyrinth<LabyrinthEscape>(episode, /*has_goal=*/true);
+}
+
+std::optional<std::string> replay_labyrinth_explore(const Json& episode) {
+  return replay_labyrinth<LabyrinthExplore>(episode, /*has_goal=*/false);
+}
 
 std::optional<std::string> replay_concentration(const Json& episode) {
   Concentration::Options options;

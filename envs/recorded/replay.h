@@ -28,5 +28,8 @@ std::optional<std::string> replay_red_blue_doors(const Json& episode);
 std::optional<std::string> replay_door_key(const Json& episode);
 std::optional<std::string> replay_cartpole(const Json& episode);
 std::optional<std::string> replay_dark_key_to_door(const Json& episode);
+std::optional<std::string> replay_endless_tmaze(const Json& episode);
+std::optional<std::string> replay_labyrinth_escape(const Json& episode);
+std::optional<std::string> replay_labyrinth_explore(const Json& episode);
 
 }  // namespace engram::recorded

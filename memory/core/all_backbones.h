@@ -5,15 +5,17 @@
 #pragma once
 
 #include "base/type_list.h"
-#include "memory/backbones/expansion_span.h"
-#include "memory/backbones/fast_weights.h"
-#include "memory/backbones/ffm.h"
-#include "memory/backbones/frame_stack.h"
-#include "memory/backbones/gtrxl.h"
-#include "memory/backbones/linear_rnn.h"
-#include "memory/backbones/shm.h"
-#include "memory/backbones/slstm.h"
-#include "memory/backbones/stack.h"
+#include "memory/backbones/attention/expansion_span.h"
+#include "memory/backbones/attention/gtrxl.h"
+#include "memory/backbones/controls/frame_stack.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
+#include "memory/backbones/fast_weights/shm.h"
+#include "memory/backbones/hybrids/stack.h"
+#include "memory/backbones/recurrent/ffm.h"
+#include "memory/backbones/recurrent/ind_rnn.h"
+#include "memory/backbones/recurrent/linear_rnn.h"
+#include "memory/backbones/recurrent/lmu.h"
+#include "memory/backbones/recurrent/slstm.h"
 #include "memory/core/backbone_options.h"
 
 namespace engram {
@@ -22,7 +24,8 @@ using AllBackbones =
     TypeList<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
              LstmOptions, GruOptions, NoneOptions, StackOptions, TransformerPlusPlusOptions, FastWeightsOptions,
              LinearTransformerOptions, PerformerOptions, DpfpOptions, Delta2021Options, GatedDeltaNetOptions,
-             RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions, RnnOptions, MinGruOptions, LruOptions, S5Options,
-             RgLruOptions, SlstmOptions, GtrxlOptions, FfmOptions, ShmOptions, FrameStackOptions, ExpansionSpanOptions>;
+             DeltaProductOptions, KdaOptions, RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions, RnnOptions,
+             IndRnnOptions, LmuOptions, MinGruOptions, LruOptions, S5Options, RgLruOptions, SlstmOptions, GtrxlOptions,
+             FfmOptions, ShmOptions, FrameStackOptions, ExpansionSpanOptions>;
 
 }  // namespace engram

@@ -8,15 +8,18 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/text.h"
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 
 namespace engram {
 namespace {
 
 const EnumNames<FastRule> kRules{
     {FastRule::kSum, "sum"}, {FastRule::kDelta, "delta"}, {FastRule::kGatedSum, "gated_sum"}};
-const EnumNames<Decay> kDecays{
-    {Decay::kNone, "none"}, {Decay::kFixed, "fixed"}, {Decay::kScalar, "scalar"}, {Decay::kVector, "vector"}};
+const EnumNames<Decay> kDecays{{Decay::kNone, "none"},
+                               {Decay::kFixed, "fixed"},
+                               {Decay::kScalar, "scalar"},
+                               {Decay::kVector, "vector"},
+                               {Decay::kVectorStep, "vector_step"}};
 const EnumNames<FirstDecay> kFirstDecays{
     {FirstDecay::kMamba2, "mamba2"}, {FirstDecay::kGatedDeltaNet, "gated_deltanet"}, {FirstDecay::kMLstm, "mlstm"}};
 const EnumNames<WriteStrength> kWriteStrengths{{WriteStrength::kOne, "one"},
@@ -29,8 +32,10 @@ const EnumNames<FeatureMap> kFeatureMaps{{FeatureMap::kSilu, "silu"},   {Feature
 const EnumNames<KeyNorm> kKeyNorms{{KeyNorm::kL2, "l2"}, {KeyNorm::kSum, "sum"}, {KeyNorm::kNone, "none"}};
 const EnumNames<AttentionNorm> kAttentionNorms{
     {AttentionNorm::kNone, "none"}, {AttentionNorm::kSum, "sum"}, {AttentionNorm::kAtLeastOne, "at_least_one"}};
-const EnumNames<OutputGate> kOutputGates{
-    {OutputGate::kNone, "none"}, {OutputGate::kSilu, "silu"}, {OutputGate::kSigmoid, "sigmoid"}};
+const EnumNames<OutputGate> kOutputGates{{OutputGate::kNone, "none"},
+                                         {OutputGate::kSilu, "silu"},
+                                         {OutputGate::kSigmoid, "sigmoid"},
+                                         {OutputGate::kLowRankSigmoid, "low_rank_sigmoid"}};
 
 // "memory.KEY VALUE"
 template <class Enum>
@@ -63,6 +68,8 @@ FastWeightsOptions member_named(const std::string& name) {
 void FastWeightsOptions::list_options(OptionList& list) {
   list_sizes(list, *this, kSwiGluWidth);
   list_memory(list);
+  list.add("householder_steps", householder_steps, {1, 16},
+           "of rule delta: how often a step writes, with keys, values and write strengths of their own");
   list.add("convolution", convolution,
            "a causal convolution over 4 steps of queries, keys and values before their maps");
   list.add("convolution_bias", convolution_bias, "a bias in the convolution");
@@ -98,7 +105,7 @@ void FastWeightsOptions::list_memory(OptionList& list) {
 bool FastWeightsOptions::is_deltanet() const {
   return rule == FastRule::kDelta && decay == Decay::kNone && feature_map == FeatureMap::kSilu &&
          key_norm == KeyNorm::kL2 && attention_norm == AttentionNorm::kNone && !write_bias && !convolution &&
-         value_silu && !skip && output_gate == OutputGate::kNone;
+         value_silu && !skip && output_gate == OutputGate::kNone && householder_steps == 1;
 }
 
 std::int64_t FastWeightsOptions::key_width() const {
@@ -128,8 +135,8 @@ void FastWeightsOptions::check() const {
   refuse_if(
       write_strength == WriteStrength::kExponential && attention_norm != AttentionNorm::kAtLeastOne, write_text,
       "has no bound: it needs memory.attention_norm at_least_one, not " + norm_text.substr(norm_text.rfind(' ') + 1));
-  refuse_if(write_strength == WriteStrength::kExponential && decay == Decay::kVector, write_text,
-            "is scaled by head: it does not go with memory.decay vector");
+  refuse_if(write_strength == WriteStrength::kExponential && decays_by_channel(), write_text,
+            "is scaled by head: it does not go with " + decay_text);
   refuse_if(attention_norm == AttentionNorm::kAtLeastOne && rule != FastRule::kSum, norm_text,
             "goes with memory.rule sum, not with " + rule_text);
   const bool signed_features = feature_map == FeatureMap::kSilu || feature_map == FeatureMap::kIdentity;
@@ -141,6 +148,13 @@ void FastWeightsOptions::check() const {
   refuse_if(skip && attention_norm != AttentionNorm::kNone, "memory.skip true",
             "adds to what is not divided: it takes memory.attention_norm none, not " +
                 norm_text.substr(norm_text.rfind(' ') + 1));
+  const std::string steps_text = "memory.householder_steps " + std::to_string(householder_steps);
+  refuse_if(householder_steps > 1 && rule != FastRule::kDelta, steps_text,
+            "writes by the delta rule: it takes memory.rule delta, not " + rule_text.substr(rule_text.rfind(' ') + 1));
+  refuse_if(householder_steps > 1 && attention_norm != AttentionNorm::kNone, steps_text,
+            "has no sum of one key a step: it takes memory.attention_norm none, not " +
+                norm_text.substr(norm_text.rfind(' ') + 1));
+  refuse_if(householder_steps > 1 && skip, steps_text, "has no one value a step that memory.skip true could add");
   refuse_if(feature_map == FeatureMap::kDpfp && dpfp_nu >= 2 * (width / heads),
             "memory.dpfp_nu " + std::to_string(dpfp_nu),
             "is not below 2 memory.width / memory.heads = " + std::to_string(2 * (width / heads)));
@@ -182,6 +196,19 @@ GatedDeltaNetOptions::GatedDeltaNetOptions() {
   beta_factor = 1;
   convolution = true;
   output_gate = OutputGate::kSilu;
+}
+
+DeltaProductOptions::DeltaProductOptions() {
+  householder_steps = 2;
+  convolution = true;
+  output_gate = OutputGate::kSilu;
+}
+
+KdaOptions::KdaOptions() {
+  decay = Decay::kVectorStep;
+  beta_factor = 1;
+  convolution = true;
+  output_gate = OutputGate::kLowRankSigmoid;
 }
 
 RetNetOptions::RetNetOptions() {

@@ -31,7 +31,7 @@ struct LayerView {
   // 0 for steps that no row has taken or that the row no longer sees.
   torch::Tensor attention_BHA;
   // beta of the delta rule, in 0 .. 1 or 0 .. 2 (memory.beta_factor): how far the fast weights' answer to the key is
-  // moved towards the value.
+  // moved towards the value; where a step writes several times, the greatest.
   torch::Tensor write_strength_BH;
   // How much of what the fast weights and the window gave passes on, in 0 .. 1. A gate per channel gives the fast
   // weights the mean over the head's channels that stands here, and the window what is missing to 1.

@@ -12,7 +12,7 @@
 #include "base/dropout.h"
 #include "base/support.h"
 #include "kernels/fast_weights/delayed_memory/delay.h"
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 #include "memory/core/backbone_options.h"
 #include "memory/fused/block.h"
 #include "nn/fused/residual_blocks.h"

@@ -107,7 +107,7 @@ class FastWeightsStepCore : public ForwardCore, private FastWeightsPasses {
 Support supports_fast_weights_step(const FastWeightsOptions& options, torch::ScalarType dtype, torch::Device device) {
   if (Support own = supports_step_of_heads(options.width, options.heads, dtype, device); !own) return own;
   const std::int64_t channels = options.width / options.heads, key_width = options.key_width();
-  const bool by_channel = options.decay == Decay::kVector;
+  const bool by_channel = options.decays_by_channel();
   const FastWeightRule rule{options.rule == FastRule::kDelta, options.attention_norm,
                             options.write_strength == WriteStrength::kExponential};
   if (Support own = supports_fast_weights(rule, by_channel ? key_width : 1, key_width, channels); !own) return own;
@@ -115,6 +115,7 @@ Support supports_fast_weights_step(const FastWeightsOptions& options, torch::Sca
   if (options.write_strength == WriteStrength::kExponential)
     return Support::no("its step's write strengths have no bound");
   if (options.convolution) return Support::no("its step has a convolution");
+  if (options.householder_steps > 1) return Support::no("its step writes several times");
   if (key_width != channels)
     return Support::no("a head has keys of " + std::to_string(key_width) + " channels beside values of " +
                        std::to_string(channels));

@@ -1,6 +1,6 @@
-// The memory of memory/backbones/fast_weights.h as operations: over whole sequences, differentiable and parallel in
-// time, and one step, in place on its state. LibTorch's operations and, where this says so, kernels; without a wait for
-// the device and with shapes that depend on no values, so that a CUDA graph may capture them.
+// The memory of memory/backbones/fast_weights/fast_weights.h as operations: over whole sequences, differentiable and
+// parallel in time, and one step, in place on its state. LibTorch's operations and, where this says so, kernels;
+// without a wait for the device and with shapes that depend on no values, so that a CUDA graph may capture them.
 //
 // Shapes: B batch, T time, H heads, K key width, V value width. Any floating dtype; computed in float32 at least. The
 // state may be in a wider dtype than the rest, and keeps it. Row b takes the steps t < lengths_B[b]; inputs after them
@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "base/support.h"
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 
 namespace engram {
 

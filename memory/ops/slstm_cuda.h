@@ -12,9 +12,9 @@ namespace engram::cuda {
 // K at most 64.
 Support supports_slstm(const torch::Tensor& gates_BTHX, const torch::Tensor& recurrent_HKX);
 
-// h [B, T, H, K] of memory/backbones/slstm.h from gates W x + b, in the order input, forget, candidate, output; zero
-// behind each row's lengths_B (int64). Differentiable once. Throws c10::Error with the reason where the kernels do not
-// take the tensors.
+// h [B, T, H, K] of memory/backbones/recurrent/slstm.h from gates W x + b, in the order input, forget, candidate,
+// output; zero behind each row's lengths_B (int64). Differentiable once. Throws c10::Error with the reason where the
+// kernels do not take the tensors.
 torch::Tensor slstm(const torch::Tensor& gates_BTHX, const torch::Tensor& recurrent_HKX,
                     const torch::Tensor& lengths_B);
 

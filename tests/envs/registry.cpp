@@ -16,12 +16,14 @@
 using namespace engram;
 
 TEST_CASE("every task can be made by name, listed, and set option by option") {
-  CHECK(task_names() == std::vector<std::string>{
-                            "visual_match",   "key_to_door",  "tmaze",         "repeat_first",      "repeat_previous",
-                            "autoencode",     "count_recall", "concentration", "multiarmed_bandit", "higher_lower",
-                            "minesweeper",    "battleship",   "memory_chain",  "umbrella_chain",    "minigrid_memory",
-                            "red_blue_doors", "door_key",     "cartpole",      "dark_room",         "dark_key_to_door",
-                            "memory_maze"});
+  CHECK(task_names() == std::vector<std::string>{"visual_match",   "key_to_door",      "tmaze",
+                                                 "repeat_first",   "repeat_previous",  "autoencode",
+                                                 "count_recall",   "concentration",    "multiarmed_bandit",
+                                                 "higher_lower",   "minesweeper",      "battleship",
+                                                 "memory_chain",   "umbrella_chain",   "minigrid_memory",
+                                                 "red_blue_doors", "door_key",         "cartpole",
+                                                 "dark_room",      "dark_key_to_door", "memory_maze",
+                                                 "endless_tmaze",  "labyrinth_escape", "labyrinth_explore"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);

@@ -85,11 +85,19 @@ inline std::vector<Variant> small_variants() {
           {"dpfp", {width, {"dpfp_nu", "2"}}},
           {"delta_2021", {width, {"heads", "3"}}},
           {"gated_deltanet", {width, layers}},
+          {"delta_product", {width, layers}},
+          {"delta_product", {width, {"householder_steps", "3"}, {"decay", "scalar"}, convolution, unit_beta}},
+          {"kda", {width, layers}},
+          {"kda", {width, {"heads", "4"}, {"householder_steps", "2"}, {"convolution", "false"}, {"beta_factor", "2"}}},
           {"retnet", {width, layers, {"heads", "4"}}},
           {"gla", {width, layers}},
           {"mamba2", {width, layers}},
           {"mlstm", {width, layers}},
           {"rnn", {width, layers}},
+          {"ind_rnn", {width, layers}},
+          {"ind_rnn", {width, {"layers", "3"}, {"longest", "4"}}},
+          {"lmu", {width, {"memory_width", "5"}, {"window", "7"}}},
+          {"lmu", {width, {"window", "70"}}},
           {"frame_stack", {width}},
           {"expansion_span", {width, layers, odd, {"chunk", "6"}, {"block", "3"}, {"retrieved", "2"}}},
           {"expansion_span", {width, layers, {"chunk", "20"}, {"block", "10"}, {"positions", "none"}}},
@@ -108,15 +116,15 @@ inline std::vector<Variant> small_variants() {
           {"none", {width, layers}}};
 }
 
-// Whether differences say nothing of its gradients: its maps have corners (many relus of gtrxl;
-// tests/memory/backbones/gtrxl.cpp has its gradients), or it divides a fresh memory by 1e-6, as the delta rule does
+// Whether differences say nothing of its gradients: its maps have corners (many relus of gtrxl and ind_rnn;
+// tests/memory/backbones has their gradients), or it divides a fresh memory by 1e-6, as the delta rule does
 // with an attention norm (tests/memory/ops/fast_weight_ops.cpp has its gradients elsewhere).
 inline bool too_sharp_for_differences(const Variant& variant) {
   const auto has = [&](const char* key, const char* value) {
     return std::ranges::count(variant.settings, std::pair<std::string, std::string>{key, value}) > 0;
   };
-  return variant.backbone == "gtrxl" || variant.backbone == "dpfp" || variant.backbone == "delta_2021" ||
-         has("feature_map", "relu") ||
+  return variant.backbone == "gtrxl" || variant.backbone == "ind_rnn" || variant.backbone == "dpfp" ||
+         variant.backbone == "delta_2021" || has("feature_map", "relu") ||
          (variant.backbone == "fast_weights" && !has("rule", "sum") && has("attention_norm", "sum"));
 }
 

@@ -19,7 +19,7 @@ GIT, CMAKE = sys.argv[1:3]
 SOURCE, BUILD, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[3:])
 TASK, BACKBONE = SOURCE / "docs/develop/add_task.diff", SOURCE / "docs/develop/add_backbone.diff"
 WORDS = {TASK: r"flash_parity|FlashParity", BACKBONE: r"leaky_integrator|LeakyIntegrator"}  # what each is about
-HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory/backbones"}
+HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory/backbones/recurrent"}
 FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "films", "kernels", "memory", "nn", "python",
            "ranks", "storage", "tests", "third_party", "video")
 # Program -> sources of the cases to run: over task_names(), and over backbone_names().

@@ -14,7 +14,7 @@
 #include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
 #include "base/machine_memory.h"
-#include "memory/backbones/shm.h"
+#include "memory/backbones/fast_weights/shm.h"
 #include "memory/core/counted_backbone.h"
 #include "nn/device/device.h"
 

@@ -1,8 +1,8 @@
 // One step of an agent in N environments as one kernel: observation -> encoder -> backbone (memory in place) -> actor
 // -> action. The backbone is HQLT (synchronous; Irie et al. 2025) or, without a window, DeltaNet (Yang et al. 2024).
 //
-// Formulas, of one row (agents/act/network.h, memory/backbones/hqlt.cpp, memory/backbones/fast_weights.cpp say the same
-// for LibTorch):
+// Formulas, of one row (agents/act/network.h and, in memory/backbones, hybrids/hqlt.cpp and fast_weights/fast_weights.cpp
+// say the same for LibTorch):
 //   encoder   image: two 2 x 2 convolutions with 8 and 16 channels, relu after each, linear; vector: linear, relu.
 //             uint8 is divided by 255.
 //   block     x <- x + Wo rms_K(mix(o_FW, o_KV)),  n = rms(x);   x <- x + Wd (silu(Wg n) * Wu n),  n = rms(x)

@@ -1,6 +1,6 @@
 // Span-expanded attention against its definition in plain loops, against full attention and attention inside of chunks,
 // and its choice of blocks against the published one.
-#include "memory/backbones/expansion_span.h"
+#include "memory/backbones/attention/expansion_span.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // fast_weights and its presets against their definition, computed step by step and head by head in double precision.
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 
 #include <cmath>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "memory/backbones/fast_weights/fast_weight_memory.h"
 #include "memory/ops/fast_weight_ops.h"
 #include "tests/memory/ops/fast_weights_definition.h"
 
@@ -42,6 +43,12 @@ const std::vector<Variant> kDefined = {
     {"dpfp", {{"dpfp_nu", "2"}}},
     {"delta_2021", {}},
     {"gated_deltanet", {}},
+    {"delta_product", {}},
+    {"delta_product", {{"householder_steps", "3"}, {"beta_factor", "1"}, {"decay", "scalar"}, {"write_bias", "true"}}},
+    {"delta_product", {{"householder_steps", "2"}, {"decay", "vector"}, {"convolution_bias", "true"}}},
+    {"kda", {}},
+    {"kda", {{"beta_factor", "2"}, {"convolution", "false"}, {"householder_steps", "2"}}},
+    {"fast_weights", {{"rule", "sum"}, {"decay", "vector_step"}, {"output_gate", "low_rank_sigmoid"}}},
     {"retnet", {}},
     {"gla", {}},
     {"mamba2", {}},
@@ -67,7 +74,9 @@ Tensor mixer(const FastWeightsOptions& options, const Tensor& normed_TD, const P
     for (std::int64_t t = 0; t < all_TC.size(0); ++t)
       for (std::int64_t j = 0; j < 4; ++j)  // the last weight is the current step's
         if (t - 3 + j >= 0) out_TC[t] += weight_CW.select(1, j) * all_TC[t - 3 + j];
-    query = out_TC.narrow(1, 0, 12), key = out_TC.narrow(1, 12, 12), value = out_TC.narrow(1, 24, 12);
+    const std::int64_t written = 12 * options.householder_steps;
+    query = out_TC.narrow(1, 0, 12), key = out_TC.narrow(1, 12, written),
+    value = out_TC.narrow(1, 12 + written, written);
   }
   if (options.value_silu) value = plain_silu(value);
   std::vector<Tensor> heads;
@@ -80,6 +89,9 @@ Tensor mixer(const FastWeightsOptions& options, const Tensor& normed_TD, const P
   Tensor joined = torch::cat(heads, 1);
   if (options.output_gate == OutputGate::kSilu) joined = joined * plain_silu(map("gate.weight"));
   if (options.output_gate == OutputGate::kSigmoid) joined = joined * plain_sigmoid(map("gate.weight"));
+  if (options.output_gate == OutputGate::kLowRankSigmoid)
+    joined = joined * plain_sigmoid(map("gate_down.weight").matmul(p.at(name + "gate_up.weight").t()) +
+                                    p.at(name + "gate_bias"));
   return joined.matmul(p.at(name + "output.weight").t());
 }
 
@@ -160,6 +172,11 @@ TEST_CASE("first gates are those of the published code") {
     CHECK(in_range(p.at("decay.log_rate").exp(), low_rate, 16));
     CHECK(in_range(torch::softplus(p.at("decay.bias")).log(), low_step, high_step));
   }
+  // Of Kimi delta attention a rate a head and a step a key channel; with a channel a head as many of each.
+  const Parameters kda = parameters("kda", "256");
+  CHECK(in_range(kda.at("decay.log_rate").exp(), 1, 16));
+  CHECK(in_range(torch::softplus(kda.at("decay.bias")).log(), low_step, high_step));
+  CHECK(kda.at("gate_bias").eq(0).all().item<bool>());
   CHECK(torch::equal(parameters("mamba2", "3").at("skip"), torch::ones({3}, torch::kFloat64)));
   const Parameters p = parameters("mamba2", "256");
   CHECK(in_range(p.at("convolution.bias"), -0.5, 0.5));
@@ -225,6 +242,9 @@ TEST_CASE("state bytes and multiply-adds of the presets at width 100, 3 layers a
         {"dpfp", 2 * 100 * 50 + 2 * 100, maps + 2 * 100 * 100 + 2 * 100},
         {"delta_2021", 2 * 100 * 50, maps + 200 + 3 * 100 * 100},
         {"gated_deltanet", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 2 * 200 + 3 * 100 * 50},
+        // Two keys, values and write strengths a step, which is convolved with them.
+        {"delta_product", 2 * 50 * 50 + 3 * 500, maps + 2 * 100 * 100 + gate + 5 * 100 * 4 + 2 * 200 + 5 * 100 * 50},
+        {"kda", 2 * 50 * 50 + 3 * 300, maps + 2 * 50 * 100 + convolution + 200 + 50 * (100 + 100) + 3 * 100 * 50},
         {"retnet", 2 * 50 * 50, maps + gate + 2 * 100 * 50},
         {"gla", 2 * 50 * 50, maps + gate + 16 * 200 + 2 * 100 * 50},
         {"mamba2", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 200 + 2 * 100 * 50 + 100},
@@ -258,6 +278,15 @@ TEST_CASE("settings of fast weights that contradict each other are refused in on
         "memory.write_strength exponential has no bound: it needs memory.attention_norm at_least_one, not none");
   CHECK(error({"mlstm", {{"decay", "vector"}}}) ==
         "memory.write_strength exponential is scaled by head: it does not go with memory.decay vector");
+  CHECK(error({"mlstm", {{"decay", "vector_step"}}}) ==
+        "memory.write_strength exponential is scaled by head: it does not go with memory.decay vector_step");
+  CHECK(error({"delta_product", {{"rule", "sum"}}}) ==
+        "memory.householder_steps 2 writes by the delta rule: it takes memory.rule delta, not sum");
+  CHECK(error({"delta_product", {{"feature_map", "elu"}, {"attention_norm", "sum"}}}) ==
+        "memory.householder_steps 2 has no sum of one key a step: it takes memory.attention_norm none, not sum");
+  CHECK(error({"delta_product", {{"skip", "true"}}}) ==
+        "memory.householder_steps 2 has no one value a step that memory.skip true could add");
+  CHECK_THROWS_AS(options_of({"delta_product", {{"householder_steps", "0"}}}), UserError);
   CHECK(error(family({{"attention_norm", "at_least_one"}})) ==
         "memory.attention_norm at_least_one goes with memory.rule sum, not with memory.rule delta");
   CHECK(error(family({{"key_norm", "sum"}})) ==
@@ -287,6 +316,10 @@ TEST_CASE("fast weights say why they learn on LibTorch") {
   CHECK(reason({"gla", {}}) == "only its fast weights have kernels");
   CHECK(reason({"gla", {{"rule", "delta"}, {"write_strength", "sigmoid"}}}) ==
         none + "their delta rule has a decay per key channel");
+  CHECK(reason({"kda", {}}) == none + "their delta rule has a decay per key channel");
+  CHECK(reason({"delta_product", {}}) == "only its fast weights have kernels");
+  CHECK(reason({"delta_product", {{"householder_steps", "1"}}}) == reason({"deltanet", {}}));
+  CHECK(reason({"fast_weights", {{"output_gate", "low_rank_sigmoid"}}}) == "its output gate has no kernels");
   CHECK(reason({"delta_2021", {{"attention_norm", "sum"}}}) == none + "their delta rule has an attention norm");
   // The sum of keys is one more channel, and widths are even.
   CHECK(reason({"retnet", {{"width", "256"}}}) == reason({"deltanet", {}}));
@@ -308,6 +341,48 @@ TEST_CASE("the kernel of a step takes fewer fast weights than those of learning"
   CHECK(static_cast<bool>(supports_fast_weights(sum, 0, 9, 9)));
   CHECK(supports_fast_weight_step(sum, 0, 9, 9).reason() == "a head has 9 channels, an odd number");
   CHECK(supports_fast_weight_step(sum, 50, 50, 50).reason() == "they have a decay per key channel");
+}
+
+TEST_CASE("of several Householder steps the greatest write strength is shown") {
+  auto model = enlarged_model({"delta_product", {{"width", "12"}, {"layers", "1"}}}, 10, 9);
+  const Parameters p = parameters_by_name(*model);
+  const Tensor x_BD = torch::randn({3, 12}, torch::kFloat64);
+  MemoryState state = model->initial_state(3);
+  MemoryView view;
+  model->step(x_BD, state, view);
+  const Tensor strengths_BX =
+      2 *
+      plain_sigmoid(plain_rms_norm(x_BD, p.at("blocks.0.mixer_norm.weight"))
+                        .matmul(p.at("blocks.0.mixer.beta.weight").t()));  // both heads of the first step, then both
+  const Tensor greatest_BH = torch::maximum(strengths_BX.narrow(1, 0, 2), strengths_BX.narrow(1, 2, 2));
+  CHECK(relative_error(view.layers.at(0).write_strength_BH, greatest_BH) < 1e-12);
+}
+
+// A rotation is two reflections: one Householder step a token cannot turn what it holds, two can (Siems et al. 2025,
+// section 4). With keys of unit length, write strengths of 2 and values of zero the state is multiplied by both.
+TEST_CASE("two Householder steps a token turn the state by twice the angle between their keys") {
+  const double angle = 0.3;
+  const auto unit = [](double at) { return torch::tensor({std::cos(at), std::sin(at)}, torch::kFloat64); };
+  FastWeightsOptions options;
+  options.width = 2;
+  options.heads = 1;
+  options.householder_steps = 2;
+  torch::nn::Module owner;
+  FastWeightMemory memory(owner, options);
+  const Tensor key_BTHK = torch::stack({unit(0), unit(angle)}).view({1, 1, 2, 2}).expand({1, 5, 2, 2}).contiguous();
+  const FastWeightInput in{unit(0).view({1, 1, 1, 2}).expand({1, 5, 1, 2}).contiguous(),
+                           key_BTHK,
+                           torch::zeros({1, 5, 2, 2}, torch::kFloat64),
+                           torch::full({1, 5, 2}, 2.0, torch::kFloat64),
+                           {}};
+  const std::vector<Tensor> first{torch::eye(2, torch::kFloat64).view({1, 1, 2, 2})};
+  std::vector<Tensor> last;
+  memory.forward(in, first, lengths({5}), last, /*forgets=*/false);
+  // Reflections across the lines at right angles to both keys: a rotation by 2 angle, five times.
+  const double turned = 5 * 2 * angle;
+  const Tensor rotation =
+      torch::tensor({{std::cos(turned), -std::sin(turned)}, {std::sin(turned), std::cos(turned)}}, torch::kFloat64);
+  CHECK(relative_error(last.at(0)[0][0], rotation) < 1e-12);
 }
 
 TEST_CASE("the delta rule shows its write strengths, and the sums show what they have summed") {

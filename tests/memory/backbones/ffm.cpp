@@ -1,4 +1,4 @@
-#include "memory/backbones/ffm.h"
+#include "memory/backbones/recurrent/ffm.h"
 
 #include <cmath>
 #include <complex>

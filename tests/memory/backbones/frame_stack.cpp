@@ -1,4 +1,4 @@
-#include "memory/backbones/frame_stack.h"
+#include "memory/backbones/controls/frame_stack.h"
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "memory/backbones/gtrxl.h"
+#include "memory/backbones/attention/gtrxl.h"
 
 #include <algorithm>
 #include <cmath>

@@ -149,8 +149,8 @@ TEST_CASE("HQLT with other fast weights equals its definition, and says what its
                                       ->supports_learning(torch::kBFloat16, torch::kCUDA)
                                       .reason();
   for (const std::string entry :
-       {"fast_weights", "linear_transformer", "performer:favor_features=5", "delta_2021", "gated_deltanet", "mlstm",
-        "fast_weights:rule=sum:decay=vector:key_norm=none", "fast_weights:rule=gated_sum:beta_factor=1"}) {
+       {"fast_weights", "linear_transformer", "performer:favor_features=5", "delta_2021", "gated_deltanet", "kda",
+        "mlstm", "fast_weights:rule=sum:decay=vector:key_norm=none", "fast_weights:rule=gated_sum:beta_factor=1"}) {
     CAPTURE(entry);
     auto model = make_model(
         {"hqlt", {{"width", "12"}, {"layers", "2"}, {"window", "4"}, {"dropout", "0"}, {"fast_weights", entry}}}, 20,
@@ -182,7 +182,10 @@ TEST_CASE("HQLT with other fast weights equals its definition, and says what its
     }
     CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-9);
     const std::string reason = model->supports_learning(torch::kBFloat16, torch::kCUDA).reason();
-    CHECK(reason == (options.decay == Decay::kVector ? "only its fast weights have kernels" : of_deltanet));
+    std::string expected = of_deltanet;
+    if (options.decay == Decay::kVector) expected = "only its fast weights have kernels";
+    if (entry == "kda") expected = "its fast weights have no kernels: their delta rule has a decay per key channel";
+    CHECK(reason == expected);
   }
 
   // The defaults are deltanet's, whose settings are HQLT's own.
@@ -203,6 +206,9 @@ TEST_CASE("HQLT with other fast weights equals its definition, and says what its
             .starts_with("memory.fast_weights glaa: unknown fast weights 'glaa'; did you mean 'gla'?"));
   CHECK(refusal({{"fast_weights", "mamba2:convolution=false"}})
             .starts_with("memory.fast_weights mamba2:convolution=false: unknown key 'convolution'"));
+  CHECK(
+      refusal({{"fast_weights", "delta_product"}}) ==
+      "memory.fast_weights delta_product: memory.householder_steps 2 does not go with the one key a step of a window");
   CHECK(refusal({{"fast_weights", "retnet:rule=delta"}}) ==
         "memory.fast_weights retnet:rule=delta: memory.rule delta needs memory.write_strength sigmoid, not one");
 }

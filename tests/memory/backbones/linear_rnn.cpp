@@ -1,5 +1,5 @@
 // minGRU, LRU, S5 and RG-LRU against their equations, in plain loops over time.
-#include "memory/backbones/linear_rnn.h"
+#include "memory/backbones/recurrent/linear_rnn.h"
 
 #include <cmath>
 #include <complex>

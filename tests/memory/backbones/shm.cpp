@@ -1,4 +1,4 @@
-#include "memory/backbones/shm.h"
+#include "memory/backbones/fast_weights/shm.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "memory/backbones/slstm.h"
+#include "memory/backbones/recurrent/slstm.h"
 
 #include <cmath>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Hybrids by a list: what the layers of attention compute, that layers keep their own settings, and what is refused.
-#include "memory/backbones/stack.h"
+#include "memory/backbones/hybrids/stack.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 #include "tests/memory/ops/definition.h"
 
 using namespace engram;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "memory/backbones/stack.h"
+#include "memory/backbones/hybrids/stack.h"
 #include "memory/ops/ops.h"
 #include "tests/memory/support.h"
 
@@ -109,7 +109,8 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
   const std::string member = fast_weights_of(layer);
   const bool other_rule = std::ranges::any_of(
       layer.settings, [](const auto& setting) { return setting.first == "rule" && setting.second != "delta"; });
-  const bool fast_weights = member.find("delta") != std::string::npos || (member == "fast_weights" && !other_rule);
+  const bool fast_weights =
+      member.find("delta") != std::string::npos || member == "kda" || (member == "fast_weights" && !other_rule);
   const std::vector<std::string> attending{"transformer", "gtrxl",          "window",
                                            "attention",   "shifted_sparse", "expansion_span"};
   const bool attention = hybrid || std::ranges::count(attending, layer.backbone) > 0;
@@ -139,8 +140,8 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
     }
     CHECK((weights_HA.sum(1) - 1).abs().max().item<double>() < 1e-12);
   }
-  // Of the two that are published with a write strength of at most 1.
-  const bool at_most_one = member == "delta_2021" || member == "gated_deltanet";
+  // Of those that are published with a write strength of at most 1.
+  const bool at_most_one = member == "delta_2021" || member == "gated_deltanet" || member == "kda";
   if (fast_weights) {
     const Tensor& beta = view.write_strength_BH;
     REQUIRE(beta.sizes() == std::vector<std::int64_t>{kViewedRows, heads});
@@ -207,7 +208,8 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
       continue;
     }
     // A backbone that is no stack of layers shows its whole state as one.
-    const bool whole = std::ranges::count(std::vector<std::string>{"ffm", "shm", "frame_stack"}, variant.backbone) > 0;
+    const bool whole =
+        std::ranges::count(std::vector<std::string>{"ffm", "shm", "lmu", "frame_stack"}, variant.backbone) > 0;
     const std::vector<Variant> layers = whole ? std::vector<Variant>{variant} : layers_of(variant);
     double strongest = 0;
     std::size_t seen = 0;
@@ -255,6 +257,7 @@ TEST_CASE("a memory without attention and write strengths shows its state, a num
   const auto slstm = [](const std::vector<Tensor>& state) {
     return Shown{{"hidden", state[0].flatten(1)}, {"cell", (state[1] / state[2]).flatten(1)}};
   };
+  const auto lmu = [](const std::vector<Tensor>& state) { return Shown{{"hidden", state[0]}, {"memory", state[1]}}; };
   struct Case {
     Variant variant;
     std::size_t parts;  // tensors of the state of each layer
@@ -263,6 +266,8 @@ TEST_CASE("a memory without attention and write strengths shows its state, a num
   const std::pair<std::string, std::string> width{"width", "12"}, layers{"layers", "2"};
   const std::vector<Case> cases = {{{"rnn", {width, layers}}, 1, cells},
                                    {{"gru", {width, layers}}, 1, cells},
+                                   {{"ind_rnn", {width, layers}}, 1, cells},
+                                   {{"lmu", {width}}, 2, lmu},
                                    {{"lstm", {width, layers}}, 2, cells},
                                    {{"slstm", {width, layers}}, 4, slstm},
                                    {{"min_gru", {width, layers}}, 1, vectors},
@@ -285,7 +290,8 @@ TEST_CASE("a memory without attention and write strengths shows its state, a num
       model->step(torch::randn({kViewedRows, 12}, torch::kFloat64), state, view);
       if (t == 0) first = view;
     }
-    const bool cell = variant.backbone == "rnn" || variant.backbone == "gru" || variant.backbone == "lstm";
+    const std::vector<std::string> cell_names{"rnn", "gru", "lstm", "ind_rnn"};
+    const bool cell = std::ranges::count(cell_names, variant.backbone) > 0;
     std::vector<Tensor> all;
     for (const Tensor& tensor : state.tensors)
       if (tensor.is_floating_point()) all.push_back(tensor);

@@ -13,7 +13,7 @@
 
 #include "kernels/fast_weights/delta_rule/reference.h"
 #include "kernels/fast_weights/passes/reference.h"
-#include "memory/backbones/fast_weight_memory.h"
+#include "memory/backbones/fast_weights/fast_weight_memory.h"
 #include "memory/ops/short_convolution.h"
 #include "tests/memory/support.h"
 

@@ -47,6 +47,8 @@ const std::vector<Variant> kVariants = {
     {"fast_weights", {{"width", "32"}, {"rule", "gated_sum"}, {"beta_factor", "1"}}},
     {"hqlt", {{"width", "32"}, {"window", "7"}, {"fast_weights", "mamba2"}}},
     {"gla", {{"width", "100"}}},
+    {"delta_product", {{"width", "100"}}},
+    {"kda", {{"width", "32"}}},
     {"mamba2", {{"width", "32"}}},
     {"mlstm", {{"width", "32"}}},
     {"hqlt", {{"width", "100"}, {"window", "64"}}},

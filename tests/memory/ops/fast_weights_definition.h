@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/fast_weights/fast_weights.h"
 #include "tests/memory/ops/definition.h"
 
 namespace fast_weights_definition {
@@ -126,46 +126,56 @@ class Head {
 };
 
 // What each head [T, C] reads: the state's answers before they are normalised. query, key, value [T, D] as projected,
-// the value with its silu; `name`: the mixer's.
+// the value with its silu, of n Householder steps [T, n D] one beside the other; `name`: the mixer's.
 inline std::vector<Tensor> reads(const FastWeightsOptions& options, const Tensor& normed_TD, const Tensor& query,
                                  const Tensor& key, const Tensor& value, const Parameters& p, const std::string& name) {
   const auto map = [&](const std::string& weight) { return normed_TD.matmul(p.at(name + weight).t()); };
   const Tensor directions = p.contains(name + "features.directions") ? p.at(name + "features.directions") : Tensor();
   std::vector<Tensor> heads;
   for (std::int64_t h = 0; h < kHeads; ++h) {
-    const auto own = [&](const Tensor& x_TD, std::int64_t t) {
-      return numbers(x_TD[t].narrow(0, h * kChannels, kChannels));
+    const auto own = [&](const Tensor& x_TD, std::int64_t t, std::int64_t step = 0) {
+      return numbers(x_TD[t].narrow(0, (step * kHeads + h) * kChannels, kChannels));
     };
     std::unique_ptr<Head> head;
     std::vector<Tensor> read;
     for (std::int64_t t = 0; t < normed_TD.size(0); ++t) {
-      const Numbers q = feature(options, own(query, t), directions), k = feature(options, own(key, t), directions);
+      const Numbers q = feature(options, own(query, t), directions);
+      const auto keys = static_cast<std::int64_t>(q.size());
       Numbers decay{1};
-      double step_size = 0, write = 1;
+      double step_size = 0;
       if (options.decay == Decay::kFixed) decay = {1 - std::pow(2.0, -5.0 - static_cast<double>(h))};
       if (options.decay == Decay::kScalar) {
         step_size =
             softplus(map("decay.map.weight")[t][h].item<double>() + p.at(name + "decay.bias")[h].item<double>());
         decay = {std::exp(-std::exp(p.at(name + "decay.log_rate")[h].item<double>()) * step_size)};
       }
-      if (options.decay == Decay::kVector) {
+      if (options.decay == Decay::kVector || options.decay == Decay::kVectorStep) {
         const Tensor logit =
             normed_TD[t].matmul(p.at(name + "decay.down.weight").t()).matmul(p.at(name + "decay.up.weight").t()) +
             p.at(name + "decay.bias");
-        const auto keys = static_cast<std::int64_t>(k.size());
         decay = numbers(logit.narrow(0, h * keys, keys));
-        for (double& a : decay) a = std::pow(sigmoid(a), 1 / 16.0);
+        for (double& a : decay)
+          a = options.decay == Decay::kVector
+                  ? std::pow(sigmoid(a), 1 / 16.0)
+                  : std::exp(-std::exp(p.at(name + "decay.log_rate")[h].item<double>()) * softplus(a));
       }
-      const auto beta = [&] {
-        const double bias = options.write_bias ? p.at(name + "beta_bias")[h].item<double>() : 0;
-        return map("beta.weight")[t][h].item<double>() + bias;
-      };
-      if (options.write_strength == WriteStrength::kSigmoid) write = options.beta_factor * sigmoid(beta());
-      if (options.write_strength == WriteStrength::kExponential) write = std::exp(beta());
-      if (options.write_strength == WriteStrength::kStep) write = step_size;
-      if (options.rule == FastRule::kGatedSum) decay = {1 - write};
-      if (!head) head = std::make_unique<Head>(options, k.size(), kChannels);
-      read.push_back(torch::tensor(head->step(q, k, own(value, t), decay, write), torch::kFloat64));
+      if (!head) head = std::make_unique<Head>(options, q.size(), kChannels);
+      Numbers answer;
+      for (std::int64_t step = 0; step < options.householder_steps; ++step) {
+        const auto beta = [&] {
+          const std::int64_t row = step * kHeads + h;
+          const double bias = options.write_bias ? p.at(name + "beta_bias")[row].item<double>() : 0;
+          return map("beta.weight")[t][row].item<double>() + bias;
+        };
+        double write = 1;
+        if (options.write_strength == WriteStrength::kSigmoid) write = options.beta_factor * sigmoid(beta());
+        if (options.write_strength == WriteStrength::kExponential) write = std::exp(beta());
+        if (options.write_strength == WriteStrength::kStep) write = step_size;
+        if (options.rule == FastRule::kGatedSum) decay = {1 - write};
+        answer = head->step(q, feature(options, own(key, t, step), directions), own(value, t, step),
+                            step == 0 ? decay : Numbers{1}, write);
+      }
+      read.push_back(torch::tensor(answer, torch::kFloat64));
     }
     heads.push_back(torch::stack(read));
   }
