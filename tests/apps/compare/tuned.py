@@ -175,6 +175,15 @@ def check_sweep(folder):
     engram("sweep", "broken")
     assert records(folder / "broken") == records(folder / "swept")
     assert (folder / "broken/best.ini").read_text() == best
+    # A try that diverges is out; its weights grow ninefold with every update.
+    wild = [*tiny("--run.steps=120", "--run.random_episodes=0", "--learner.weight_decay=10"), "--tune.seeds=100",
+            "--tune.rungs=1", "--tune.learner.learning_rate=1,1e-3"]
+    out = engram("sweep", "wild", *wild)
+    assert "failed: diverged: update" in out, out
+    record = records(folder / "wild")["tmaze/lstm"]
+    assert record["chosen"] == {"learner.learning_rate": "1e-3"} and record["rungs"][0]["tries"][1]["failure"], record
+    (failure,) = (folder / "wild/failures").rglob("*.txt")
+    assert json.loads(failure.read_text())["kind"] == "diverged"
     refuse = functools.partial(program.refused, "sweep")
     refuse("new", *tiny(), saying="[tune] gives no setting to try")
     refuse("new", *tiny(), "--tune.learner.learning_rate=1,x", saying="learner.learning_rate = 'x' is not allowed")
