@@ -1,4 +1,4 @@
-// The two errors that a user meets, each one readable line: control characters in what is quoted are written as
+// The errors that a user meets, each one readable line: control characters in what is quoted are written as
 // escapes, and a message longer than kMaxErrorBytes loses its middle.
 #pragma once
 
@@ -25,6 +25,13 @@ class UserError : public std::runtime_error {
 class FileError : public std::runtime_error {
  public:
   explicit FileError(const std::string& message) : std::runtime_error(one_line(message)) {}
+};
+
+// Training has come to numbers that are not finite: of a loss, a gradient, the policy or the critics. Other settings
+// may do better, another attempt with these does not.
+class DivergedError : public std::runtime_error {
+ public:
+  explicit DivergedError(const std::string& message) : std::runtime_error(one_line(message)) {}
 };
 
 }  // namespace engram

@@ -1,6 +1,5 @@
 #include "agents/act/acting_state.h"
 
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -48,7 +47,7 @@ ActingState ActingState::act(const torch::Tensor& observation_N, const torch::Te
                     .fresh_N = next.fresh_N_,
                     .action_N = next.action_N_},
                    choice);
-  if (next.policy_.diverged()) throw std::runtime_error("the policy's action probabilities are not finite");
+  if (next.policy_.diverged()) throw DivergedError("the policy's action probabilities are not finite");
   return next;
 }
 

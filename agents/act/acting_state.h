@@ -28,7 +28,7 @@ class ActingState {
   bool all_begin() const { return (steps_N_ == 0).all().item<bool>(); }
   // The state after a step from this one, which stays as it is: observation_N [N, ...] as the task has them, reward_N
   // float32 [N], what the last actions earned, not read of rows that begin an episode; both on any device. Throws
-  // UserError where an episode would be longer than any, std::runtime_error if probabilities are not finite.
+  // UserError where an episode would be longer than any, DivergedError if probabilities are not finite.
   ActingState act(const torch::Tensor& observation_N, const torch::Tensor& reward_N, ActionChoice choice) const;
 
   // Of the last act(), on the network's device: int32 [N], and what the network computed.

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/error.h"
 #include "base/sample_action.h"
 
 namespace engram {
@@ -116,7 +117,7 @@ void NetworkPolicy::choose(const ActingRows& rows, const torch::Tensor& logits_N
   for (std::int64_t row = 0; row < rows.size(); ++row) {
     const float* const probabilities = probabilities_NA_.const_data_ptr<float>() + row * num_actions;
     if (!std::all_of(probabilities, probabilities + num_actions, [](float p) { return std::isfinite(p); }))
-      throw std::runtime_error("the policy's action probabilities are not finite: training has diverged");
+      throw DivergedError("the policy's action probabilities are not finite: training has diverged");
     rows.action_N.data_ptr<std::int32_t>()[row] = choice == ActionChoice::kGreedy
                                                       ? greedy_action(probabilities, num_actions)
                                                       : sample_action(probabilities, num_actions, stream_N()[row]);

@@ -36,7 +36,7 @@ class Policy {
 
   // Reads observations, last rewards and actions, and writes the next actions; rows where fresh_N is 1 begin an episode
   // with an empty memory, and fresh_N becomes 0. On the current stream; on a GPU nothing waits. The network's training
-  // mode decides about dropout alone. On the CPU throws std::runtime_error if probabilities are not finite.
+  // mode decides about dropout alone. On the CPU throws DivergedError if probabilities are not finite.
   virtual void act(const ActingRows& rows, ActionChoice choice) = 0;
   // The network's weights have changed since the last call. On the current stream; on a GPU nothing waits.
   virtual void refresh_weights() {}

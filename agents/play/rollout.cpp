@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "agents/act/make_policy.h"
 #include "agents/study/episode_log.h"
+#include "base/error.h"
 
 namespace engram {
 namespace {
@@ -59,7 +59,7 @@ Rollout::Played Rollout::look(int steps) {
   Played played{steps, environments_->unrecorded_steps(), environments_->recording().look()};
   for (const RecordedEpisode& episode : played.episodes) number_N_[episode.environment] = episode.number + 1;
   if (!played.episodes.empty() && policy_->diverged())
-    throw std::runtime_error("the policy's action probabilities are not finite: training has diverged");
+    throw DivergedError("the policy's action probabilities are not finite: training has diverged");
   return played;
 }
 

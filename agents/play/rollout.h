@@ -46,7 +46,7 @@ class Rollout {
     std::vector<RecordedEpisode> episodes;  // that ended, environment by environment
   };
   // Plays until the next look; the policy acts, or actions are drawn uniformly from `random`, row by row. What is
-  // recorded of the episodes stays until the next call. Throws std::runtime_error if the policy's probabilities were
+  // recorded of the episodes stays until the next call. Throws DivergedError if the policy's probabilities were
   // not finite.
   Played play(ActionChoice choice);
   Played play_random(Rng& random);

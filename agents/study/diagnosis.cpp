@@ -10,6 +10,7 @@
 #include "agents/act/action_rule.h"
 #include "agents/learn/losses.h"
 #include "agents/study/statistics.h"
+#include "base/error.h"
 
 namespace engram {
 namespace {
@@ -232,7 +233,7 @@ Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorith
     for (std::int64_t i = first; i < std::min(first + kEpisodesAtOnce, episodes.size()); ++i) indices.push_back(i);
     const Computed computed = compute(network, algorithm, episodes.store->gather(indices));
     if (!computed.figures.squared_error_BT.masked_select(computed.mask_BT).isfinite().all().item<bool>())
-      throw std::runtime_error("the critics' values are not finite: training has diverged");
+      throw DivergedError("the critics' values are not finite: training has diverged");
     const auto value = computed.figures.value_BT.accessor<double, 2>();
     for (const std::int64_t index : indices) {
       const auto e = static_cast<std::size_t>(index);

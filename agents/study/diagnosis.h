@@ -64,7 +64,7 @@ std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vecto
                                            VecEnv& environments, AgentNetwork& network, Algorithm& algorithm);
 
 // Of at least one episode. The network is in evaluation mode, on the episodes' device; `algorithm` is that of its
-// learner. Throws std::runtime_error if a value of the critics is not finite.
+// learner. Throws DivergedError if a value of the critics is not finite.
 Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorithm& algorithm);
 
 }  // namespace engram

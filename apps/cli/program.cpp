@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "storage/build_info.h"
+#include "storage/run_failure.h"
 
 namespace engram {
 namespace {
@@ -41,7 +42,11 @@ void print_program_help() {
                "    --run.steps 5000\n"
                "  engram evaluate runs/first\n"
                "  engram render runs/first --output first.mp4\n\n"
-            << wrapped("Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.", 0) << "\n";
+            << wrapped(
+                   "Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input, 3 training has "
+                   "diverged, 4 out of memory.",
+                   0)
+            << "\n";
 }
 
 void print_version() {
@@ -69,9 +74,15 @@ int run(const std::vector<std::string>& arguments) {
 }
 
 // The first line says what happened; LibTorch's further ones say where in LibTorch.
-int fail(const std::string& message) {
+int fail(const std::string& message, FailureKind kind = FailureKind::kError) {
   std::cerr << "engram: " << message.substr(0, message.find('\n')) << std::endl;
-  return 1;
+  return exit_status(kind);
+}
+
+// Memory ran out, or `otherwise` says what.
+int fail_with(const std::exception& error, const std::string& otherwise) {
+  const auto memory = memory_failure(error);
+  return memory ? fail(*memory, FailureKind::kOutOfMemory) : fail(otherwise);
 }
 
 int run_and_report(const std::vector<std::string>& arguments, void (*prepare)()) {
@@ -79,12 +90,15 @@ int run_and_report(const std::vector<std::string>& arguments, void (*prepare)())
     if (prepare != nullptr) prepare();
     return run(arguments);
   } catch (const UserError& error) {
-    std::cerr << "engram: " << error.what() << std::endl;
-    return 2;
+    return fail(error.what(), FailureKind::kRefused);
+  } catch (const DivergedError& error) {
+    return fail(error.what(), FailureKind::kDiverged);
+  } catch (const RunFailed& failed) {
+    return fail(failed.what(), failed.kind());
   } catch (const c10::Error& error) {
-    return fail(memory_failure(error).value_or(error.what_without_backtrace()));
+    return fail_with(error, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return fail(memory_failure(error).value_or(error.what()));
+    return fail_with(error, error.what());
   }
 }
 

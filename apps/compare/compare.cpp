@@ -329,7 +329,7 @@ int run_compare(const std::vector<std::string>& arguments) {
   }
   const EndedRun& first = outcome.failed.front();
   throw std::runtime_error(std::to_string(outcome.failed.size()) + " of " + counted(runs.size(), "run") +
-                           " failed: " + first.run->name() + " (" + first.reason + ")" +
+                           " failed: " + first.run->name() + " (" + failure_text(first.failure) + ")" +
                            (outcome.failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +
                            "; the same command tries again");
 }

@@ -21,6 +21,7 @@
 #include "base/processors.h"
 #include "experiments/plan/plan.h"
 #include "ranks/launch.h"
+#include "storage/run_failure.h"
 
 extern char** environ;
 
@@ -30,9 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNotStarted = 127;
-constexpr int kRefused = 2;  // bad input (apps/cli/program.h)
 constexpr double kWaitSeconds = 0.2;
-constexpr off_t kTailBytes = 4096;
+constexpr off_t kTailBytes = 256 * 1024;  // with a failure of each of a program's seeds
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
 // A new file: a program that trains the same run keeps the one that it has, and may be making one at the same moment.
@@ -108,7 +108,7 @@ std::vector<std::string> environment_with(const std::string& gpu) {
 // The last line of what a program printed that begins so, without its beginning and the program's name; empty: none.
 std::string last_line(const Descriptor& output, const std::string& beginning = "") {
   const off_t size = std::max<off_t>(0, ::lseek(output.number(), 0, SEEK_END));
-  std::string tail(kTailBytes, '\0');
+  std::string tail(static_cast<std::size_t>(std::min(size, kTailBytes)), '\0');
   const ssize_t count = ::pread(output.number(), tail.data(), tail.size(), std::max<off_t>(0, size - kTailBytes));
   tail.resize(static_cast<std::size_t>(std::max<ssize_t>(0, count)));
   std::istringstream stream(tail);
@@ -119,26 +119,27 @@ std::string last_line(const Descriptor& output, const std::string& beginning = "
   return one_line(last.starts_with(name) ? last.substr(name.size()) : last);
 }
 
-// One line; empty where the program has not said it.
-std::string failure_reason(int status, const PlannedRun& run, bool alone, const Descriptor& output) {
+// Without a reason where the program has not said it.
+RunFailure failure_of(int status, const PlannedRun& run, bool alone, const Descriptor& output) {
   if (!alone)  // as `engram train --seeds` says it
-    if (std::string own = last_line(output, "seed " + std::to_string(run.seed) + ": failed: "); !own.empty())
-      return own;
-  if (WIFSIGNALED(status))
-    return "ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+    if (auto own = parse_failed_line(last_line(output, "seed " + std::to_string(run.seed) + ": "))) return *own;
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return {FailureKind::kKilled, "ended by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")"};
+  }
   const int code = WEXITSTATUS(status);
-  if (code == 0) return "";
-  if (code == kNotStarted) return "the program could not be started";
-  if (is_stopped_status(code)) return "stopped by a signal from elsewhere; it can go on";
+  if (code == 0) return {};
+  if (code == kNotStarted) return {FailureKind::kError, "the program could not be started"};
+  if (is_stopped_status(code)) return {FailureKind::kStopped, "stopped by a signal from elsewhere; it can go on"};
   const std::string said = last_line(output);
-  return said.empty() ? "exit status " + std::to_string(code) : said;
+  return {kind_of_exit(code), said.empty() ? "exit status " + std::to_string(code) : said};
 }
 
 EndedJob::How how_ended(int status) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalStatus + WTERMSIG(status);
   if (code == 0) return EndedJob::How::kDone;
   if (is_stopped_status(code)) return EndedJob::How::kStopped;
-  return code == kRefused ? EndedJob::How::kRefused : EndedJob::How::kFailed;
+  return kind_of_exit(code) == FailureKind::kRefused ? EndedJob::How::kRefused : EndedJob::How::kFailed;
 }
 
 }  // namespace
@@ -221,7 +222,7 @@ std::vector<EndedJob> ProcessLauncher::take_ended() {
     EndedJob job{process.job.slot, how_ended(status), {}};
     const bool alone = process.job.runs.size() == 1;
     for (const PlannedRun* run : process.job.runs)
-      job.reasons.push_back(failure_reason(status, *run, alone, process.output));
+      job.failures.push_back(failure_of(status, *run, alone, process.output));
     ended.push_back(std::move(job));
     return true;
   });

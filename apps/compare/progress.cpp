@@ -68,7 +68,7 @@ void CompareProgress::ended(const EndedRun& ended) {
                    : ended.end == RunEnd::kFailed ? Stage::kFailed
                                                   : Stage::kWaiting;
   const std::string steps = count_text(static_cast<double>(metrics.steps)) + " steps";
-  if (ended.end == RunEnd::kFailed) say(ended.run->name() + " failed: " + ended.reason);
+  if (ended.end == RunEnd::kFailed) say(ended.run->name() + " failed: " + failure_text(ended.failure));
   if (ended.end == RunEnd::kStopped) say(ended.run->name() + ": stopped, saved");
   const bool evaluated = std::exchange(progress.trained, progress.trained || ended.end == RunEnd::kTrained);
   if (ended.end == RunEnd::kFinished && evaluated)

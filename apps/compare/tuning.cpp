@@ -39,7 +39,7 @@ int run_tuning(const std::filesystem::path& tuning, const TuneOptions& options, 
   if (!outcome.failed.empty()) {
     const EndedRun& first = outcome.failed.front();
     throw std::runtime_error(counted(outcome.failed.size(), "run") + " of the tuning failed: " + first.run->name() +
-                             " (" + first.reason + ")" +
+                             " (" + failure_text(first.failure) + ")" +
                              (outcome.failed.size() > 1 ? " and others, see " + (tuning / "failures").string() : "") +
                              "; the same command tries again");
   }

@@ -18,9 +18,11 @@
 #include "apps/list/roads.h"
 #include "apps/list/small_configs.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/json_text.h"
 #include "base/suggest.h"
 #include "base/words.h"
+#include "memory/core/first_scale.h"
 #include "memory/core/registry.h"
 
 namespace engram {
@@ -146,6 +148,11 @@ Json preset_json(const TaskPreset& preset) {
           {"values", values_json(values_of(preset))}};
 }
 
+Json first_scale_json(const BackboneConfig& backbone) {
+  const auto scale = first_scale(backbone);
+  return scale ? Json(*scale) : Json();
+}
+
 Json backbone_json(const std::string& name) {
   BackboneConfig backbone(name);
   const ModelCost cost = default_cost(backbone);
@@ -155,6 +162,7 @@ Json backbone_json(const std::string& name) {
           {"parameters", cost.parameters},
           {"state_bytes", cost.state_bytes},
           {"multiply_adds_per_step", cost.multiply_adds_per_step},
+          {"first_scale", first_scale_json(backbone)},
           {"options", options_json(backbone.values())}};
 }
 
@@ -327,6 +335,11 @@ void print_backbone(const std::string& name) {
   print_entry("parameters", std::to_string(cost.parameters));
   print_entry("state", std::to_string(cost.state_bytes) + " bytes" + in);
   print_entry("work", std::to_string(cost.multiply_adds_per_step) + " multiply-adds a step" + in);
+  const auto scale = first_scale(backbone);
+  print_entry("at first", scale ? "adds " + formatted("%.2g", *scale) +
+                                      " to a residual stream of 1: root mean square of the first layer's mixer, before "
+                                      "anything is learnt, at the defaults"
+                                : "adds to no residual stream: what it gives is all of its output");
   print_entry("source", backbone.source());
   std::printf("\nOptions\n");
   print_options(std::cout, backbone.options());

@@ -27,6 +27,7 @@
 #include "base/words.h"
 #include "experiments/plan/experiment.h"
 #include "ranks/ranks.h"
+#include "storage/run_failure.h"
 #include "storage/settings.h"
 
 namespace engram {
@@ -156,9 +157,9 @@ int train_as_one_of(const std::shared_ptr<Ranks>& ranks, const std::function<Sta
     if (!ranks->first()) return 2;  // the first meets the same input, or is told
     throw UserError(who + error.what());
   } catch (const std::exception& error) {
-    const std::string reason = (config ? device_failure(error, *config) : std::nullopt).value_or(error.what());
-    ranks->say_failure(reason);
-    throw std::runtime_error(who + reason + how_to_go_on(run));
+    const RunFailure failure = config ? failure_of(error, *config) : RunFailure{FailureKind::kError, error.what()};
+    ranks->say_failure(failure.reason);
+    throw RunFailed({failure.kind, who + failure.reason + how_to_go_on(run)});
   }
 }
 
@@ -175,7 +176,8 @@ int train_alone(const std::function<Start()>& find, const TrainOptions& options,
       // Another program may have begun the run meanwhile: then it is one to go on with.
       if (!is_new || run || options.resume != "auto" || !RunDirectory::is_run(options.run)) throw;
     } catch (const std::exception& error) {
-      throw std::runtime_error(device_failure(error, start.config).value_or(error.what()) + how_to_go_on(run));
+      const auto [kind, reason] = failure_of(error, start.config);
+      throw RunFailed({kind, reason + how_to_go_on(run)});
     }
   }
 }

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "experiments/plan/experiment.h"
+#include "storage/run_failure.h"
 
 namespace engram {
 namespace {
@@ -53,7 +54,7 @@ struct SeedRun {
   std::string seed, directory;
   Start start;
   int status = 0;
-  std::string failure;  // a line; empty: none
+  std::optional<RunFailure> failure;
 };
 
 void train_seed(SeedRun& run, const std::vector<std::string>& arguments, int at_once, c10::WarningHandler* warnings) {
@@ -64,14 +65,11 @@ void train_seed(SeedRun& run, const std::vector<std::string>& arguments, int at_
   try {
     const TrainCall call{run.directory, arguments, std::make_shared<Ranks>(), out, {}, at_once};
     run.status = exit_status(train(run.start, call, directory));
-  } catch (const UserError& error) {
-    run.failure = error.what();
   } catch (const std::exception& error) {
-    const auto* const own = dynamic_cast<const c10::Error*>(&error);
-    const std::string reason = own != nullptr ? own->what_without_backtrace() : error.what();
-    run.failure = device_failure(error, run.start.config).value_or(reason) + how_to_go_on(directory);
+    run.failure = failure_of(error, run.start.config);
+    if (run.failure->kind != FailureKind::kRefused) run.failure->reason += how_to_go_on(directory);
+    out << failed_line(*run.failure) << "\n";
   }
-  if (!run.failure.empty()) out << "failed: " << run.failure << "\n";
 }
 
 }  // namespace
@@ -89,7 +87,7 @@ int train_seeds(const TrainOptions& options, const std::vector<std::string>& arg
     const std::string name = std::to_string(seed);
     TrainOptions own = options;
     own.run = (std::filesystem::path(options.run) / name).string();
-    runs.push_back({name, own.run, find(own, name), 0, ""});
+    runs.push_back({name, own.run, find(own, name), 0, {}});
     std::error_code error;
     if (!runs.back().start.run && std::filesystem::exists(own.run, error) && !std::filesystem::is_empty(own.run, error))
       throw UserError("'" + own.run + "' exists and is not empty; --resume auto goes on with what was begun");
@@ -107,10 +105,11 @@ int train_seeds(const TrainOptions& options, const std::vector<std::string>& arg
     threads.emplace_back([&] { train_seed(run, arguments, static_cast<int>(runs.size()), warnings); });
   for (std::thread& thread : threads) thread.join();
 
-  const auto failed = [](const SeedRun& run) { return !run.failure.empty(); };
+  const auto failed = [](const SeedRun& run) { return run.failure.has_value(); };
   if (const auto first = std::ranges::find_if(runs, failed); first != runs.end())
     throw std::runtime_error(std::to_string(std::ranges::count_if(runs, failed)) + " of " +
-                             counted(runs.size(), "run") + " failed: seed " + first->seed + ": " + first->failure);
+                             counted(runs.size(), "run") + " failed: seed " + first->seed + ": " +
+                             first->failure->reason);
   return std::ranges::max(runs, {}, &SeedRun::status).status;
 }
 

@@ -12,7 +12,8 @@ namespace engram {
 
 inline constexpr int kMostSeedsAtOnce = 64;
 
-// Each run is what it would be alone, bit for bit, in the folder DIR/SEED. One that fails leaves the others alone.
+// Each run is what it would be alone, bit for bit, in the folder DIR/SEED. One that fails leaves the others alone and
+// says "seed SEED: " and its failed_line().
 // find: the start of a seed's run, of options that name its folder. Returns the exit status; throws UserError, before
 // any run begins, for what contradicts itself, and std::runtime_error with a reason when runs have failed.
 int train_seeds(const TrainOptions& options, const std::vector<std::string>& arguments,

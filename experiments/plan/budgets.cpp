@@ -4,7 +4,9 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "base/error.h"
 #include "base/formatted.h"
 #include "memory/core/counted_backbone.h"
+#include "memory/core/first_scale.h"
 #include "memory/core/registry.h"
 
 namespace engram {
@@ -202,6 +205,16 @@ Budget budget_of(const Config& config) {
           .mlp_width = config.memory.inner_width(),
           .mlp_parameters = cost.mlp_parameters,
           .mlp_flops_per_step = 2 * cost.mlp_multiply_adds_per_step};
+}
+
+std::optional<double> first_scale_of(const BackboneConfig& memory) {
+  static std::mutex measuring;
+  static std::map<std::string, std::optional<double>> known;  // by name and options
+  std::string key = memory.name();
+  for (const OptionValue& option : memory.values()) key += "\n" + option.name + "=" + option.text;
+  const std::lock_guard lock(measuring);
+  const auto found = known.find(key);
+  return found != known.end() ? found->second : known.emplace(key, first_scale(memory)).first->second;
 }
 
 std::int64_t matched_figure(const Budget& budget, Match match) {

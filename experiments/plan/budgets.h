@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "experiments/plan/experiment.h"
@@ -13,6 +14,10 @@ inline constexpr double kMatchTolerance = 0.03;
 
 // The budget of the config's backbone in the config's task: the Transformer's cache is as long as the task's episodes.
 Budget budget_of(const Config& config);
+
+// What its first layer adds to a residual stream before anything is learnt (memory/core/first_scale.h); nothing where
+// there is no such stream. Of equal options it is measured once.
+std::optional<double> first_scale_of(const BackboneConfig& memory);
 
 // The figure that a match looks at.
 std::int64_t matched_figure(const Budget& budget, Match match);

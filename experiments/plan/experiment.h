@@ -53,6 +53,7 @@
 #include "agents/study/evaluation_range.h"
 #include "experiments/plan/lists.h"
 #include "experiments/plan/tune_options.h"
+#include "storage/run_failure.h"
 
 namespace engram {
 
@@ -136,7 +137,7 @@ struct RunState {
   RunStage stage = RunStage::kMissing;
   bool trained = false;  // its final evaluation is made, with the experiment's length and limits
   bool running = false;  // a program trains in it now
-  std::string reason;    // of a failure, one line
+  RunFailure failure;    // of its last attempt, where that is the stage
 };
 
 struct Experiment {

@@ -31,8 +31,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxReasonBytes = 2000;
-
 void create_folders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -45,14 +43,6 @@ void write_if_new(const fs::path& file, const std::string& text) {
   if (present.str() == text) return;
   create_folders(file.parent_path());
   replace_file(file, [&](std::ostream& stream) { stream << text; });
-}
-
-std::string first_line(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string line(kMaxReasonBytes, '\0');
-  stream.read(line.data(), static_cast<std::streamsize>(line.size()));
-  line.resize(static_cast<std::size_t>(std::max<std::streamsize>(stream.gcount(), 0)));
-  return one_line(line.substr(0, line.find('\n')));
 }
 
 // Whether the run that `saved` describes was asked for as much as `planned`.
@@ -265,7 +255,7 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
   if (const fs::path file = failure_file(directory, run);
       state.stage != RunStage::kFinished && !state.running && fs::is_regular_file(file, error)) {
     state.stage = RunStage::kFailed;
-    state.reason = first_line(file);
+    state.failure = read_failure(file);
   }
   return state;
 }

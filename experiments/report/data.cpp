@@ -12,6 +12,7 @@
 
 #include "agents/study/measured_json.h"
 #include "base/json_text.h"
+#include "experiments/plan/budgets.h"
 #include "experiments/plan/plan.h"
 #include "experiments/plan/settings_json.h"
 #include "experiments/report/answer.h"
@@ -86,7 +87,9 @@ Json run_json(const RunResult& run, bool tunes) {
   json["seed"] = run.plan.seed;
   json["control"] = control_name(run.plan.control);
   json["state"] = stage_name(run.state);
-  json["reason"] = run.state.reason;
+  const bool failed = run.state.stage == RunStage::kFailed;
+  json["failure"] = failed ? failure_name(run.state.failure.kind) : "";
+  json["reason"] = run.state.failure.reason;
   json["remark"] = run.remark;
   if (tunes) {
     json["try"] = Json();  // of tuning alone
@@ -183,6 +186,10 @@ Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
   }
 
   analysis.orders = orders_by_learner(results, bootstrap);
+  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
+    const BackboneConfig& memory = results.run(0, backbone, 0).plan.config.memory;
+    analysis.first_scales.push_back(results.settings_known ? first_scale_of(memory) : std::nullopt);
+  }
 
   BootstrapOptions curve_bootstrap = bootstrap;
   curve_bootstrap.resamples = std::min(bootstrap.resamples, kCurveResamples);
@@ -352,8 +359,12 @@ Json report_data(const Results& results, const Analysis& analysis, const Bootstr
   }
   for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
     const ExperimentEntry& entry = results.experiment.backbones[backbone];
+    const PlannedRun& plan = results.run(0, backbone, 0).plan;
     json["backbones"].push_back({{"label", entry.label},
-                                 {"control", control_name(results.run(0, backbone, 0).plan.control)},
+                                 {"memory", plan.backbone},
+                                 {"learner", plan.learner.empty() ? Json() : Json(plan.learner)},
+                                 {"control", control_name(plan.control)},
+                                 {"first_scale", optional_json(analysis.first_scales[backbone])},
                                  {"settings", settings_json(entry.settings)}});
   }
   const std::vector<ExperimentEntry>& backbones = results.experiment.backbones;
@@ -424,6 +435,7 @@ Json try_json(const RunResult& like, const TuneRecord& record, const TriedSettin
     if (key != "task" && key != "backbone" && key != "learner" && key != "control") value = Json();
   row["state"] = "tuning";
   row["seed"] = run != nullptr ? Json(run->seed) : Json();
+  row["failure"] = tried.failure.empty() ? "" : failure_name(FailureKind::kDiverged);
   row["reason"] = tried.failure;
   row["try"] = tried.number;
   row["tuned"] = settings_text(tried.settings);

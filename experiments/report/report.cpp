@@ -1,15 +1,14 @@
-#include "experiments/report/report.h"
-
+// The parts of a report that say what was asked, how it was measured, and what is not in it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
-#include <ostream>
-#include <system_error>
-#include <tuple>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/formatted.h"
@@ -17,20 +16,11 @@
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/answer.h"
-#include "experiments/report/files.h"
-#include "experiments/report/latex.h"
-#include "experiments/report/page.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"
 #include "experiments/statistics/run_statistics.h"
-#include "storage/files.h"
-#include "storage/run_directory.h"
 
 namespace engram {
-namespace {
-
-namespace fs = std::filesystem;
-
 std::string title_of(const Results& results) {
   if (!results.of_comparison()) {
     const auto runs = std::ranges::count_if(results.runs, [&](const RunResult& run) {
@@ -38,95 +28,11 @@ std::string title_of(const Results& results) {
     });
     return counted(runs, "run");
   }
-  const fs::path& folder = results.folder;
-  fs::path name = fs::absolute(folder).lexically_normal();
+  const std::filesystem::path& folder = results.folder;
+  std::filesystem::path name = std::filesystem::absolute(folder).lexically_normal();
   if (!name.has_filename()) name = name.parent_path();
   return "Comparison " + one_line(name.filename().string());
 }
-
-// What is shown of it.
-Analysis with_trusted_intervals(const Results& results, const Analysis& analysis) {
-  Analysis shown = analysis;
-  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
-    shown.scores[kind] = with_trusted_intervals(shown.scores[kind], results.table(kScoreKinds[kind]));
-  for (std::size_t task = 0; task < shown.curves.size(); ++task)
-    for (std::size_t backbone = 0; backbone < shown.curves[task].size(); ++backbone) {
-      const auto with_curve = figures_of(results, task, backbone, [](const RunResult& run) {
-        return has_curve(run) ? std::optional(0.0) : std::nullopt;
-      });
-      if (with_curve.size() < kTrustedRuns)
-        for (auto& [steps, estimate] : shown.curves[task][backbone]) estimate.interval.reset();
-      if (finished_runs(results, task, backbone) >= kTrustedRuns) continue;
-      if (auto& returns = shown.returns[task][backbone]) {
-        for (Estimate* const estimate : {&returns->final, &returns->best}) estimate->interval.reset();
-        if (returns->mmer) returns->mmer->interval.reset();
-      }
-    }
-  for (auto& task : shown.ranges)
-    for (Analysis::RangeCurve& curve : task) {
-      if (curve.runs >= kTrustedRuns) continue;
-      for (auto* const estimates : {&curve.greedy, &curve.sampled})
-        for (Estimate& estimate : *estimates) estimate.interval.reset();
-    }
-  return shown;
-}
-
-// Of a page without figures.
-Json empty_data() {
-  return {{"tasks", Json::array()},
-          {"backbones", Json::array()},
-          {"runs", Json::array()},
-          {"curves", Json::array()},
-          {"scores", Json::object()}};
-}
-
-Json live_json(const Results& results, const UnderWay& state) {
-  Json running = Json::array();
-  for (const RunResult& run : results.runs) {
-    if (!run.state.running) continue;
-    const auto all = static_cast<double>(std::max<std::int64_t>(1, run.plan.config.run.steps));
-    const auto& last = run.metrics.last_evaluation;
-    running.push_back({{"name", run.plan.name()},
-                       {"done", std::min(1.0, static_cast<double>(run.metrics.steps) / all)},
-                       {"text", progress_text(run.plan, run.metrics.steps) +
-                                    (last ? ", success " + percent(last->greedy.success) + "%" : "")}});
-  }
-  return {{"headline", state.headline},
-          {"time", state.time},
-          {"done", state.done},
-          {"next_seconds", state.next_seconds},
-          {"running", std::move(running)}};
-}
-
-// Of each run the files beside the page that a reader may want, as paths from `folder`, that of the page.
-void add_links(Json& data, const Results& results, const fs::path& folder) {
-  std::error_code error;
-  const fs::path from = fs::absolute(folder.empty() ? "." : folder, error);
-  for (std::size_t i = 0; i < data["runs"].size(); ++i) {
-    const RunResult& run = results.runs[i];
-    Json links = Json::object();
-    const auto add = [&](const char* name, const fs::path& file) {
-      if (fs::is_regular_file(file, error))
-        links[name] = fs::absolute(file, error).lexically_relative(from).generic_string();
-    };
-    if (!run.plan.folder.empty()) {
-      add("settings", run.plan.folder / "config.ini");
-      for (const fs::directory_entry& entry : fs::directory_iterator(run.plan.folder, error))
-        if (const std::string ending = entry.path().extension().string(); ending == ".gif" || ending == ".mp4")
-          add("film", entry.path());
-      add("log", results.of_comparison() ? output_file(results.folder, run.plan) : run.plan.folder / "metrics.jsonl");
-    }
-    data["runs"][i]["links"] = std::move(links);
-  }
-}
-
-// The page at `html`, from where its links lead.
-std::string linked_page(const Document& document, Json data, const Results& results, const fs::path& html) {
-  add_links(data, results, html.parent_path());
-  return report_page(document, data);
-}
-
-}  // namespace
 
 std::vector<std::vector<std::size_t>> tasks_of_tables(const Results& results) {
   constexpr std::size_t kMostTasks = 7;  // beside the backbone's name
@@ -301,14 +207,21 @@ void ReportWriter::add_protocol() {
   }
   document_.add(tasks);
 
-  TextTable backbones{"The backbones.", {"label", "backbone", "role", "settings of its own"}, {}, 4};
+  TextTable backbones{
+      "The backbones. Adds at first: the root mean square of what the first layer's mixer adds to a residual stream of "
+      "root mean square 1 before anything is learnt (memory.first_values); \"-\" where there is no such stream.",
+      {"label", "backbone", "adds at first", "role", "settings of its own"},
+      {},
+      2};
   for (std::size_t i = 0; i < experiment_.backbones.size(); ++i) {
     const PlannedRun& plan = results_.run(0, i, 0).plan;
     const std::string role = plan.control == Control::kMemoryless           ? "control: memoryless"
                              : plan.control == Control::kFullState          ? "control: full state"
                              : plan.control == Control::kFullStateRecurrent ? "control: full state and memory"
                                                                             : "";
-    backbones.rows.push_back({experiment_.backbones[i].label, plan.config.memory.name(), role,
+    const std::optional<double>& scale = analysis_.first_scales[i];
+    backbones.rows.push_back({experiment_.backbones[i].label, plan.config.memory.name(),
+                              scale ? formatted("%.2g", *scale) : "-", role,
                               settings_text(experiment_.backbones[i].settings)});
   }
   document_.add(backbones);
@@ -372,7 +285,7 @@ void ReportWriter::add_left_out() {
   for (const RunResult& run : results_.runs) {
     const std::string steps = progress_text(run.plan, run.metrics.steps);
     if (run.state.stage == RunStage::kFailed)
-      note(run, "failed: " + run.state.reason);
+      note(run, "failed: " + failure_text(run.state.failure));
     else if (!run.scores && run.state.stage != RunStage::kMissing)
       note(run, (run.state.running ? "running, " : "unfinished, ") + steps);
     if (!run.remark.empty()) note(run, run.remark);
@@ -411,108 +324,6 @@ void ReportWriter::add_commands_of_plain_runs() {
   }
   document_.add(CodeBlock{report + " --output FILE.html\n", ""});
   document_.add(CodeBlock{commands, "The command of every run"});
-}
-
-namespace {
-
-std::size_t middle_of(const std::vector<const RunResult*>& runs) { return (runs.size() - 1) / 2; }
-
-// The run in the middle of runs in order, or the nearest to it whose best weights are there.
-const RunResult* to_film(const std::vector<const RunResult*>& runs) {
-  const std::size_t middle = middle_of(runs);
-  for (std::size_t distance = 0; distance < runs.size(); ++distance)
-    for (const std::size_t i : {middle - distance, middle + distance})  // below 0: past the end
-      if (i < runs.size() && has_best_weights(*runs[i])) return runs[i];
-  return runs[middle];
-}
-
-}  // namespace
-
-bool has_best_weights(const RunResult& run) {
-  return RunDirectory::is_run(run.plan.folder) &&
-         fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
-}
-
-std::vector<const RunResult*> runs_to_film(const Results& results) {
-  const Experiment& experiment = results.experiment;
-  const auto finished = [&](std::size_t task, std::size_t backbone) {
-    std::vector<const RunResult*> runs;
-    for (std::size_t seed = 0; seed < experiment.seeds.size(); ++seed)
-      if (const RunResult& run = results.run(task, backbone, seed); run.scores) runs.push_back(&run);
-    std::stable_sort(runs.begin(), runs.end(), [](const RunResult* a, const RunResult* b) {
-      return a->scores->final_success < b->scores->final_success;
-    });
-    return runs;
-  };
-  // The task with runs of most backbones that can be filmed, among those the one with the widest spread of their middle
-  // runs.
-  std::vector<const RunResult*> best;
-  std::tuple<std::ptrdiff_t, std::size_t, double> most = {-1, 0, 0};
-  for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
-    std::vector<const RunResult*> chosen;
-    double low = 1, high = 0;
-    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
-      const std::vector<const RunResult*> runs = finished(task, backbone);
-      if (runs.empty()) continue;
-      chosen.push_back(to_film(runs));
-      const Control control = chosen.back()->plan.control;
-      if (control == Control::kFullState || control == Control::kFullStateRecurrent) continue;
-      const double success = runs[middle_of(runs)]->scores->final_success;
-      low = std::min(low, success);
-      high = std::max(high, success);
-    }
-    const std::tuple these(std::ranges::count_if(chosen, [](const RunResult* run) { return has_best_weights(*run); }),
-                           chosen.size(), high - low);
-    if (these > most) {
-      best = std::move(chosen);
-      most = these;
-    }
-  }
-  return best;
-}
-
-std::string page_under_way(const Results& results, const UnderWay* state, const fs::path& html,
-                           const BootstrapOptions& bootstrap) {
-  const bool any = !results.tasks.empty();
-  const Analysis analysis = any ? analyse(results, bootstrap) : Analysis{};
-  const FilmStrip film{"", "engram compare report makes the film strip."};
-  Document document(title_of(results));
-  if (any) {
-    const Analysis shown = with_trusted_intervals(results, analysis);
-    document = ReportWriter(results, shown, ReportFiles::beside(html), film, bootstrap, Plots::kNone).write();
-  } else {
-    if (!results.experiment.question.empty()) document.add(Paragraph{one_line(results.experiment.question)});
-    document.add(Paragraph{"No run is finished yet.", /*answer=*/true});
-    document.add(Charts{});
-  }
-  Json data = any ? report_data(results, analysis, bootstrap) : empty_data();
-  if (state != nullptr) data["live"] = live_json(results, *state);
-  return linked_page(document, std::move(data), results, html);
-}
-
-std::string run_page(const Results& results, const std::vector<std::string>& said, const FilmStrip& film,
-                     const fs::path& html, const BootstrapOptions& bootstrap) {
-  const Analysis analysis = analyse(results, bootstrap), shown = with_trusted_intervals(results, analysis);
-  ReportWriter writer(results, shown, ReportFiles::beside(html), film, bootstrap, Plots::kNone);
-  writer.begin_with(said);
-  const Document document = writer.write();
-  return linked_page(document, report_data(results, analysis, bootstrap), results, html);
-}
-
-std::string write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
-                         const BootstrapOptions& bootstrap, const ReportExtras& extras) {
-  create_folders(files, extras.plots != Plots::kNone || !film.png.empty());
-  const Analysis analysis = analyse(results, bootstrap);
-  const Analysis shown = with_trusted_intervals(results, analysis);
-  const Document document = ReportWriter(results, shown, files, film, bootstrap, extras.plots).write();
-  if (!film.png.empty()) write_text_file(files.folder / "film.png", film.png);
-  if (extras.latex) write_text_file(files.latex, report_latex(results, shown));
-  write_text_file(files.csv, report_csv(results));
-  Json data = report_data(results, analysis, bootstrap);
-  write_text_file(files.json, data_text(data));
-  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
-  write_text_file(files.html, linked_page(document, std::move(data), results, files.html));
-  return document.why_figures_are_missing();
 }
 
 }  // namespace engram

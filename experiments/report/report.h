@@ -99,6 +99,8 @@ struct Analysis {
   };
   std::vector<std::vector<RangeCurve>> ranges;  // by task, backbone; empty without a range
   std::vector<LearnerOrder> orders = {};        // empty without learners
+  // By backbone, of the first task: first_scale_of(); nothing where settings are not known.
+  std::vector<std::optional<double>> first_scales = {};
 };
 Analysis analyse(const Results& results, const BootstrapOptions& bootstrap);
 

@@ -64,13 +64,13 @@ Results read_runs_table(const std::filesystem::path& file) {
   Results results{.folder = {}, .experiment = {}, .runs = {}, .tasks = {}, .sweep = {}, .notes = {}};
   results.settings_known = false;
   Experiment& experiment = results.experiment;
-  std::map<std::size_t, Control> controls;  // by backbone
+  std::map<std::size_t, PlannedRun> first_plans;  // by backbone
   std::map<std::tuple<std::size_t, std::size_t, std::uint64_t>, RunResult> runs;
   for (RunResult& row : rows) {
     const std::size_t task = place_in(experiment.tasks, row.plan.task);
     const std::string& learner = row.plan.learner;
     const std::size_t backbone = place_in(experiment.backbones, pair_label(row.plan.backbone, learner));
-    if (const Control control = row.plan.control; controls.emplace(backbone, control).first->second != control)
+    if (first_plans.emplace(backbone, row.plan).first->second.control != row.plan.control)
       throw UserError("'" + file.string() + "' has runs of " + row.plan.backbone + " that are of different controls");
     if (std::ranges::find(experiment.seeds, row.plan.seed) == experiment.seeds.end())
       experiment.seeds.push_back(row.plan.seed);
@@ -89,12 +89,10 @@ Results read_runs_table(const std::filesystem::path& file) {
           results.runs.push_back(found->second);
           continue;
         }
-        PlannedRun plan;
+        PlannedRun plan = first_plans.at(backbone);
         plan.task = experiment.tasks[task].label;
-        plan.backbone = experiment.backbones[backbone].label;
         plan.seed = seed;
-        plan.control = controls.at(backbone);
-        if (any) plan.budget = first->second.plan.budget;
+        plan.budget = any ? first->second.plan.budget : Budget{};
         results.runs.push_back(RunResult::missing(std::move(plan)));
       }
     }

@@ -91,6 +91,9 @@ class ReportWriter {
   std::vector<bool> drawn_;  // which of them have curves
 };
 
+// "Comparison NAME", or of plain runs how many there are.
+std::string title_of(const Results& results);
+
 // The figures of the finished runs of a backbone in a task, those that there are.
 std::vector<double> figures_of(const Results& results, std::size_t task, std::size_t backbone,
                                const std::function<std::optional<double>(const RunResult&)>& figure);

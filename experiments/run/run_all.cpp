@@ -1,14 +1,12 @@
 #include "experiments/run/run_all.h"
 
 #include <algorithm>
-#include <ostream>
 #include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
-#include "base/throw_error.h"
-#include "storage/files.h"
 #include "storage/run_lock.h"
 
 namespace engram {
@@ -101,7 +99,7 @@ class Running {
     const RunJob job = std::move(*found);
     jobs_.erase(found);
     for (std::size_t i = 0; i < job.runs.size(); ++i) {
-      const EndedRun run = end_run(*job.runs[i], job, ended.how, ended.reasons[i]);
+      const EndedRun run = end_run(*job.runs[i], job, ended.how, ended.failures[i]);
       watch_.ended(run);
       if (run.end == RunEnd::kFailed) outcome_.failed.push_back(run);
       if (run.end == RunEnd::kBusy) elsewhere_.push_back(run.run);
@@ -109,8 +107,8 @@ class Running {
     }
   }
 
-  EndedRun end_run(const PlannedRun& run, const RunJob& job, EndedJob::How how, const std::string& reason) {
-    EndedRun ended{&run, RunEnd::kFailed, "", seconds_since(job.begin)};
+  EndedRun end_run(const PlannedRun& run, const RunJob& job, EndedJob::How how, const RunFailure& failure) {
+    EndedRun ended{&run, RunEnd::kFailed, {}, seconds_since(job.begin)};
     const bool several = job.runs.size() > 1;
     // Of several runs some have ended well where others have failed.
     if (how == EndedJob::How::kDone || (several && is_trained(run))) {
@@ -120,7 +118,7 @@ class Running {
         if (state.stage == RunStage::kUnfinished && state.trained && job.trains) ended.end = RunEnd::kTrained;
         if (state.running) ended.end = RunEnd::kBusy;  // another program has taken it up meanwhile
       } catch (const UserError& error) {
-        ended.reason = error.what();
+        ended.failure = {FailureKind::kRefused, error.what()};
       }
     } else if (outcome_.stopped && how == EndedJob::How::kStopped) {
       ended.end = RunEnd::kStopped;
@@ -128,23 +126,16 @@ class Running {
       ended.end = RunEnd::kApart;
       apart_.insert(&run);
     } else if (how == EndedJob::How::kRefused &&
-               (reason.find("is in use by") != std::string::npos || in_use(run.folder))) {
+               (failure.reason.find("is in use by") != std::string::npos || in_use(run.folder))) {
       ended.end = RunEnd::kBusy;
     }
     if (ended.end != RunEnd::kFailed) return ended;
-    if (ended.reason.empty()) ended.reason = reason;
-    if (ended.reason.empty())
-      ended.reason = job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
-    record_failure(ended);
+    if (ended.failure.reason.empty()) ended.failure = failure;
+    if (ended.failure.reason.empty())
+      ended.failure.reason =
+          job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
+    write_failure(failure_file(directory_, run), ended.failure);
     return ended;
-  }
-
-  void record_failure(const EndedRun& ended) const {
-    const fs::path file = failure_file(directory_, *ended.run);
-    std::error_code error;
-    fs::create_directories(file.parent_path(), error);
-    if (error) throw_error("folder '" + file.parent_path().string() + "' cannot be created", error.value());
-    replace_file(file, [&](std::ostream& stream) { stream << ended.reason << "\n"; });
   }
 
   const fs::path& directory_;

@@ -11,6 +11,7 @@
 
 #include "experiments/plan/experiment.h"
 #include "experiments/results/earlier_runs.h"
+#include "storage/run_failure.h"
 
 namespace engram {
 
@@ -42,7 +43,7 @@ struct EndedJob {
   };
   int slot;
   How how;
-  std::vector<std::string> reasons;  // run by run why it has failed, one line; empty where the program does not say it
+  std::vector<RunFailure> failures;  // run by run why, as far as it has failed; no reason where the program says none
 };
 
 // Does jobs: as processes of their own (apps/compare/process_launcher.h), or not at all in a test.
@@ -71,7 +72,7 @@ enum class RunEnd {
 struct EndedRun {
   const PlannedRun* run;
   RunEnd end;
-  std::string reason;  // of a failure, one line
+  RunFailure failure;  // of one that has failed
   double seconds;
 };
 

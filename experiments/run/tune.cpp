@@ -15,17 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Numbers of the tries that take part in the next rung.
-std::vector<int> next_tries(const TuneRecord& record, std::size_t tries) {
-  std::vector<int> numbers;
-  if (record.rungs.empty())
-    for (std::size_t i = 1; i <= tries; ++i) numbers.push_back(static_cast<int>(i));
-  else
-    for (std::size_t i = 0; i < record.rungs.back().kept; ++i) numbers.push_back(record.rungs.back().tries[i].number);
-  return numbers;
-}
-
-bool has_diverged(const std::string& reason) { return reason.find("not finite") != std::string::npos; }
+bool has_diverged(const RunFailure& failure) { return failure.kind == FailureKind::kDiverged; }
 
 // What the runs of a try have come to. Nothing where one has failed for another reason, or is not finished.
 std::optional<TriedSettings> result_of(const fs::path& tuning, const TunedPlace& place, int number) {
@@ -38,22 +28,13 @@ std::optional<TriedSettings> result_of(const fs::path& tuning, const TunedPlace&
       tried.runs.push_back({planned.seed, run.scores->final_success,
                             std::isfinite(mean_return) ? std::optional(mean_return) : std::nullopt,
                             run.scores->area.value_or(0)});
-    } else if (run.state.stage == RunStage::kFailed && has_diverged(run.state.reason)) {
-      if (tried.failure.empty()) tried.failure = run.state.reason;
+    } else if (run.state.stage == RunStage::kFailed && has_diverged(run.state.failure)) {
+      if (tried.failure.empty()) tried.failure = run.state.failure.reason;
     } else {
       return {};
     }
   }
   return tried;
-}
-
-// What a run is to be asked for that shall come to `steps`. One that ends with whole iterations may be past them since
-// the rung before: it stays as it is, and is finished.
-std::int64_t steps_to_ask_for(const PlannedRun& run, std::int64_t steps) {
-  if (!RunDirectory::is_run(run.folder)) return steps;
-  const RunDirectory directory = RunDirectory::open(run.folder);
-  const std::int64_t asked = read_config(directory.config_file()).run.steps;
-  return asked < steps && summarize_metrics(directory.metrics_file()).steps >= steps ? asked : steps;
 }
 
 // The record with the rung of so many steps that its place has just done; nothing where it is not done.
@@ -82,6 +63,22 @@ std::optional<TuneRecord> with_rung(const fs::path& tuning, const TuneOptions& o
 }
 
 }  // namespace
+
+std::vector<int> next_tries(const TuneRecord& record, std::size_t tries) {
+  std::vector<int> numbers;
+  if (record.rungs.empty())
+    for (std::size_t i = 1; i <= tries; ++i) numbers.push_back(static_cast<int>(i));
+  else
+    for (std::size_t i = 0; i < record.rungs.back().kept; ++i) numbers.push_back(record.rungs.back().tries[i].number);
+  return numbers;
+}
+
+std::int64_t steps_to_ask_for(const PlannedRun& run, std::int64_t steps) {
+  if (!RunDirectory::is_run(run.folder)) return steps;
+  const RunDirectory directory = RunDirectory::open(run.folder);
+  const std::int64_t asked = read_config(directory.config_file()).run.steps;
+  return asked < steps && summarize_metrics(directory.metrics_file()).steps >= steps ? asked : steps;
+}
 
 std::int64_t steps_to_rung(const TuneOptions& tune, std::size_t rung, std::int64_t steps) {
   return std::max<std::int64_t>(1, std::llround(tune.rungs[rung] * static_cast<double>(steps)));
@@ -144,7 +141,7 @@ TuneOutcome tune(const fs::path& tuning, const TuneOptions& options, std::vector
     const RunsOutcome ran = run_rung(rung, runs);
     if (ran.stopped) return {true, {}};
     for (const EndedRun& ended : ran.failed)
-      if (!has_diverged(ended.reason)) outcome.failed.push_back(ended);
+      if (!has_diverged(ended.failure)) outcome.failed.push_back(ended);
     for (const auto& [place, steps, record] : at_work)
       if (const auto further = with_rung(tuning, options, *place, steps, record))
         write_tune_record(record_file(tuning, place->place), *further);

@@ -18,6 +18,13 @@ namespace engram {
 // Environment steps of a run of `steps` up to a rung; at least one.
 std::int64_t steps_to_rung(const TuneOptions& tune, std::size_t rung, std::int64_t steps);
 
+// Numbers of the tries that take part in the next rung, of a place that has not chosen.
+std::vector<int> next_tries(const TuneRecord& record, std::size_t tries);
+
+// What a run is to be asked for that shall come to `steps`. One that ends with whole iterations may be past them since
+// the rung before: it stays as it is, and is finished.
+std::int64_t steps_to_ask_for(const PlannedRun& run, std::int64_t steps);
+
 // How many tries of `tries` take part in each rung; the rungs that one alone is left for are not needed.
 std::vector<std::size_t> tries_in_rungs(const TuneOptions& tune, std::size_t tries);
 

@@ -24,6 +24,11 @@ void list_dropout(OptionList& list, double& dropout) {
   list.add("dropout", dropout, {0, 0.9}, "probability that a channel is dropped in training");
 }
 
+void list_first_values(OptionList& list, FirstValues& first_values) {
+  list.add("first_values", first_values, {{FirstValues::kPublished, "published"}, {FirstValues::kCommon, "common"}},
+           "what the mixers begin with: each as it was published, or so that all add as much to the residual stream");
+}
+
 void list_beta_factor(OptionList& list, int& beta_factor) {
   list.add("beta_factor", beta_factor, {1, 2},
            "largest write strength of the delta rule; 2 admits negative eigenvalues");
@@ -36,6 +41,7 @@ void BlockOptions::list_training(OptionList& list) {
       "output_weights", output_weights, {{OutputWeights::kNormal, "normal"}, {OutputWeights::kKaiming, "kaiming"}},
       "first weights of the maps into the residual stream, divided by sqrt(2 layers): as the others', or Kaiming's "
       "uniform ones as in the HQLT authors' code");
+  list_first_values(list, first_values);
 }
 
 void list_window(OptionList& list, int& window) {

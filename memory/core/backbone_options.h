@@ -18,6 +18,10 @@ class SequenceModel;
 struct FastWeightsOptions;
 struct LayerSpec;
 
+// What a memory's mixers begin with: each the first values that it was published with; or these with the maps of their
+// outputs multiplied so that every mixer adds as much to the residual stream (memory/core/first_scale.h).
+enum class FirstValues { kPublished, kCommon };
+
 // GPT-2 block (Radford et al. 2019): pre-LayerNorm, causal attention over the whole episode, GELU MLP.
 struct TransformerOptions {
   static constexpr const char* kName = "transformer";
@@ -30,6 +34,7 @@ struct TransformerOptions {
   int heads = 2;
   int mlp_width = 0;  // 0: 4 times the width
   double dropout = 0.1;
+  FirstValues first_values = FirstValues::kPublished;
 
   int inner_width() const { return mlp_width > 0 ? mlp_width : 4 * width; }
   void list_options(OptionList& list);
@@ -56,6 +61,7 @@ struct BlockOptions {
   double dropout = 0.1;
   double weight_std = kWeightStd;
   OutputWeights output_weights = OutputWeights::kNormal;
+  FirstValues first_values = FirstValues::kPublished;
 
   int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   // Dropout and the first weights, which come behind the options of the mixer.
@@ -187,6 +193,7 @@ void list_sizes(OptionList& list, Options& options, const char* published_width)
   list_mlp_width(list, options.mlp_width, published_width);
 }
 void list_dropout(OptionList& list, double& dropout);
+void list_first_values(OptionList& list, FirstValues& first_values);
 void list_beta_factor(OptionList& list, int& beta_factor);
 void list_window(OptionList& list, int& window);
 void list_positions(OptionList& list, PositionCode& positions);

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "memory/core/first_scale.h"
 #include "memory/fused/block.h"
 #include "nn/fused/autograd_branch.h"
 #include "nn/fused/swiglu.h"
@@ -23,6 +24,12 @@ class BlockStack::Block : public torch::nn::Module {
     mlp_ = register_module("mlp", std::make_shared<SwiGlu>(spec.width, spec.inner_width, spec.first_weights));
     mixer_dropout_ = register_module("mixer_dropout", std::make_shared<Dropout>(spec.dropout));
     mlp_dropout_ = register_module("mlp_dropout", std::make_shared<Dropout>(spec.dropout));
+    if (spec.first_values == FirstValues::kCommon)
+      bring_to_common_scale(*layer_->module(), layer_->output_parameters(), spec.width, kScaleSteps, mix_fresh());
+  }
+
+  double added_scale(std::uint64_t seed) {
+    return engram::added_scale(*layer_->module(), mixer_norm_->weight().size(0), kScaleSteps, mix_fresh(), seed);
   }
 
   // mix: the mixer over sequences or over one step.
@@ -74,6 +81,18 @@ class BlockStack::Block : public torch::nn::Module {
   std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
 
  private:
+  Mix mix_fresh() {
+    return [this](const Tensor& x_BTD, const Tensor& lengths_B) {
+      std::vector<Tensor> state, final_state;
+      for (std::vector<std::int64_t> shape : layer_->state_shapes()) {
+        shape.insert(shape.begin(), x_BTD.size(0));
+        state.push_back(torch::zeros(shape, x_BTD.options()));
+      }
+      const Span span{x_BTD.size(1), lengths_B, torch::zeros_like(lengths_B), 0, x_BTD.scalar_type(), /*forgets=*/true};
+      return layer_->forward(mixer_norm_->forward(x_BTD), *layer_->plan(span), state, final_state);
+    };
+  }
+
   std::int64_t inner_width_;
   std::shared_ptr<RmsNorm> mixer_norm_;
   std::unique_ptr<Layer> layer_;
@@ -93,6 +112,12 @@ BlockStack::BlockStack(std::int64_t width, double input_dropout, const std::vect
   norm_ = register_module("norm", std::make_shared<RmsNorm>(width));
   first_state_.push_back(counts_steps_ ? 1 : 0);
   for (const auto& block : blocks_) first_state_.push_back(first_state_.back() + block->layer().state_shapes().size());
+}
+
+std::vector<double> BlockStack::added_scales(std::uint64_t seed) {
+  std::vector<double> scales;
+  for (const auto& block : blocks_) scales.push_back(block->added_scale(seed));
+  return scales;
 }
 
 template <class SupportOf>

@@ -29,6 +29,7 @@ class BlockStack final : public SequenceModel {
   Support supports_step(torch::ScalarType dtype, torch::Device device) const override;
   Support supports_step_blocks(torch::ScalarType dtype, torch::Device device) const override;
   MemoryState initial_state(std::int64_t batch) const override;
+  std::vector<double> added_scales(std::uint64_t seed) override;
 
  private:
   class Block;

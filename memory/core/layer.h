@@ -1,10 +1,11 @@
 // A layer of a BlockStack, behind one interface: its mixer, whatever the mixer's type is.
 //
-// What a Mixer is: a module whose options have width, layers, heads, inner_width(), dropout, weight_std and
-// output_weights. One whose first weights depend on the layer's place takes its number, too: 0 .. options.layers - 1
-// from the input on. Plan and StepPlan hold what the layers of a call share; kCountsSteps says whether the mixer needs
-// the position of each row, or counts_steps(options) where that depends on them; state_shapes() are of one row and
-// layer. `view` is null, or a LayerView to fill; where a mixer leaves it empty, it gets the first part of the state.
+// What a Mixer is: a module whose options have width, layers, heads, inner_width(), dropout, weight_std, output_weights
+// and first_values. output_parameters(): those in which its output is linear, all of it. One whose first weights depend
+// on the layer's place takes its number, too: 0 .. options.layers - 1 from the input on. Plan and StepPlan hold what
+// the layers of a call share; kCountsSteps says whether the mixer needs the position of each row, or
+// counts_steps(options) where that depends on them; state_shapes() are of one row and layer. `view` is null, or a
+// LayerView to fill; where a mixer leaves it empty, it gets the first part of the state.
 #pragma once
 
 #include <torch/torch.h>
@@ -62,6 +63,7 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
   { Mixer::multiply_adds_per_step(options) } -> std::same_as<std::int64_t>;
   { mixer.forward(x, plan, state, final_state) } -> std::same_as<torch::Tensor>;
   { mixer.step(x, step_plan, state, view) } -> std::same_as<torch::Tensor>;
+  { mixer.output_parameters() } -> std::same_as<std::vector<torch::Tensor>>;
   { options.inner_width() } -> std::convertible_to<std::int64_t>;
 };
 
@@ -117,6 +119,8 @@ class Layer {
   virtual ~Layer() = default;
 
   virtual std::shared_ptr<torch::nn::Module> module() const = 0;
+  // What the mixer adds is multiplied by whatever all of these are.
+  virtual std::vector<torch::Tensor> output_parameters() const = 0;
   virtual std::string name() const = 0;
   // Equal for layers that were made from the same options object.
   virtual const void* settings() const = 0;
@@ -153,6 +157,7 @@ class LayerOf final : public Layer {
       : options_(std::move(options)), mixer_(make_mixer(*options_, number)) {}
 
   std::shared_ptr<torch::nn::Module> module() const override { return mixer_; }
+  std::vector<torch::Tensor> output_parameters() const override { return mixer_->output_parameters(); }
   std::string name() const override { return Options::kName; }
   const void* settings() const override { return options_.get(); }
   bool counts_steps() const override {
@@ -235,6 +240,7 @@ struct LayerSpec {
   std::int64_t width, inner_width;
   double dropout;
   FirstWeights first_weights;
+  FirstValues first_values;
   std::function<std::unique_ptr<Layer>(int number)> make;  // of the layer in its stack, from 0
 };
 
@@ -247,8 +253,9 @@ FirstWeights first_weights(const Options& options) {
 template <BlockMixer Mixer>
 LayerSpec layer_spec(const typename Mixer::Options& options) {
   const auto shared = std::make_shared<const typename Mixer::Options>(options);
-  return {options.width, options.inner_width(), options.dropout, first_weights(options),
-          [shared](int number) { return std::make_unique<LayerOf<Mixer>>(shared, number); }};
+  return {options.width,        options.inner_width(),
+          options.dropout,      first_weights(options),
+          options.first_values, [shared](int number) { return std::make_unique<LayerOf<Mixer>>(shared, number); }};
 }
 
 }  // namespace engram

@@ -96,6 +96,10 @@ class SequenceModel : public torch::nn::Module {
 
   ModelCost cost() const;
 
+  // Of each layer the root mean square of what its mixer adds, with its present weights, to a stream x ~ N(0, 1) that
+  // the seed draws (memory/core/first_scale.h); none where layers add to no stream.
+  virtual std::vector<double> added_scales(std::uint64_t) { return {}; }
+
  protected:
   enum class Rows { kFresh, kCarried };
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas
 
-_REPORT_TEXT = ("task", "backbone", "control", "state", "reason", "remark", "device", "engram", "commit", "evaluations")
+_REPORT_TEXT = (
+    "task", "backbone", "learner", "control", "state", "failure", "reason", "remark", "tuned", "device", "engram", "commit",
+    "evaluations",
+)
 
 
 def read_metrics(run: str | os.PathLike[str]) -> pandas.DataFrame:
@@ -44,7 +47,8 @@ def read_report(report: str | os.PathLike[str]) -> pandas.DataFrame:
     """The runs of a comparison, a row a run, from the CSV that ``engram compare report`` writes.
 
     Columns are those of the file: texts as str, empty where there is none; numbers as float64, NaN where there is none,
-    but for ``seed`` (int64). A run that has not finished has no scores.
+    but for ``seed`` (int64; float64 where a try of tuning has none, as all of its runs diverged). A run that has not
+    finished has no scores. ``failure`` says as one word or three why a run has failed, ``reason`` in a line.
 
     Args:
         report: The CSV, or the folder of a comparison that has a report.
@@ -61,11 +65,12 @@ def read_report(report: str | os.PathLike[str]) -> pandas.DataFrame:
         frame = pandas.read_csv(file, dtype=str, keep_default_na=False)
     except (OSError, UnicodeDecodeError, pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
         raise ValueError(f"report '{file}' cannot be read: {error}") from error
-    if list(frame.columns[:3]) != ["task", "backbone", "seed"]:
+    if list(frame.columns.drop("learner", errors="ignore")[:3]) != ["task", "backbone", "seed"]:
         raise ValueError(f"'{file}' is no report of a comparison: its columns are not task, backbone, seed ...")
+    seed_type = "float64" if (frame["seed"] == "").any() else "int64"  # a try of tuning of which all have diverged
     for name in frame.columns.difference(_REPORT_TEXT, sort=False):
         try:
-            frame[name] = frame[name].replace("", "nan").astype("int64" if name == "seed" else "float64")
+            frame[name] = frame[name].replace("", "nan").astype(seed_type if name == "seed" else "float64")
         except ValueError as error:
             raise ValueError(f"report '{file}', column {name}: {error}") from error
     return frame

@@ -217,3 +217,14 @@ TEST_CASE("what no width can match is refused in one line that says how near it 
     CHECK(message.find("at width ") != std::string::npos);
   }
 }
+
+TEST_CASE("what a memory adds at first is measured of its own options, and of some memories there is nothing") {
+  BackboneConfig memory("deltanet");
+  const auto published = first_scale_of(memory);
+  REQUIRE(published);
+  CHECK(*published == doctest::Approx(0.081).epsilon(0.05));
+  CHECK(first_scale_of(memory) == published);
+  memory.options().set("memory.weight_std", "0.04");
+  CHECK(*first_scale_of(memory) > 1.5 * *published);
+  CHECK_FALSE(first_scale_of(BackboneConfig("gru")));
+}

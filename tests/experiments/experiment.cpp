@@ -473,7 +473,9 @@ TEST_CASE("where a run stands is read from its files") {
   std::filesystem::create_directories(failure_file(folder.path(), run).parent_path());
   write_text(failure_file(folder.path(), run), "no memory\nleft\n");
   CHECK(state().stage == RunStage::kFailed);
-  CHECK(state().reason == "no memory");
+  CHECK(state().failure == RunFailure{FailureKind::kUnknown, "no memory"});  // a record of an older version
+  write_failure(failure_file(folder.path(), run), {FailureKind::kDiverged, "the loss"});
+  CHECK(state().failure == RunFailure{FailureKind::kDiverged, "the loss"});
 
   config.learner.options().set("learner.gamma", "0.5");
   write_text(run.folder / "config.ini", config.to_ini());

@@ -133,10 +133,11 @@ TEST_CASE("a report's table has the tries of tuning as what they are, and no sco
   REQUIRE(results.tuning.size() == 1);
   CHECK(results.runs.size() == 2);
   const std::string csv = report_csv(results);
-  CHECK(csv.find("\nt,gru,1,none,finished,,,,learner.learning_rate = 2e-3,0.5,") != std::string::npos);
-  CHECK(csv.find("\nt,gru,8,none,tuning,,chosen after rung 1,2,learner.learning_rate = 2e-3,0.75,") !=
+  CHECK(csv.find("\nt,gru,1,none,finished,,,,,learner.learning_rate = 2e-3,0.5,") != std::string::npos);
+  CHECK(csv.find("\nt,gru,8,none,tuning,,,chosen after rung 1,2,learner.learning_rate = 2e-3,0.75,") !=
         std::string::npos);
-  CHECK(csv.find("\nt,gru,,none,tuning,it is not finite,dropped after rung 1,1,learner.learning_rate = 1e-4,,") !=
+  CHECK(csv.find(
+            "\nt,gru,,none,tuning,diverged,it is not finite,dropped after rung 1,1,learner.learning_rate = 1e-4,,") !=
         std::string::npos);
   const EarlierRuns earlier = EarlierRuns::parse(csv, "report.csv");
   CHECK(earlier.size() == 1);

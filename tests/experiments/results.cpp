@@ -59,7 +59,7 @@ TEST_CASE("scores of finished runs, and what the others are") {
   CHECK(result(results, "long/lstm/1").state.stage == RunStage::kUnfinished);
   CHECK(result(results, "long/lstm/2").state.stage == RunStage::kMissing);
   CHECK(result(results, "short/lstm/2").state.stage == RunStage::kFailed);
-  CHECK(result(results, "short/lstm/2").state.reason == "out of memory");
+  CHECK(result(results, "short/lstm/2").state.failure.reason == "out of memory");
   const RunResult& odd = result(results, "short/gru/1");
   REQUIRE(odd.scores);
   CHECK(odd.curve.size() == 1);  // steps that go back are left out
@@ -108,13 +108,14 @@ TEST_CASE("the CSV has a row a run, the JSON everything") {
   const Results results = read_results(comparison.path());
   const std::string csv = report_csv(results);
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 13);
-  CHECK(csv.starts_with("task,backbone,seed,control,state,reason,remark,final_success,"));
-  CHECK(mentions(csv, "\nshort,none,2,memoryless,finished,,,0.5,0.5,0.5,"));
+  CHECK(csv.starts_with("task,backbone,seed,control,state,failure,reason,remark,final_success,"));
+  CHECK(mentions(csv, "\nshort,none,2,memoryless,finished,,,,0.5,0.5,0.5,"));
   const BootstrapOptions bootstrap{.resamples = 1000};
   const std::string json = report_json(results, analyse(results, bootstrap), bootstrap);
   CHECK(!mentions(json, "\"sampled_success\": {"));  // runs of a version that played greedy episodes alone
-  for (const char* part : {"\"final_success\"", "\"interquartile_mean\"", "\"comparisons\"", "\"curves\"",
-                           "\"chance_success\"", "\"mean_return\": null", "\"task.corridor_length\": 20"})
+  for (const char* part :
+       {"\"final_success\"", "\"interquartile_mean\"", "\"comparisons\"", "\"curves\"", "\"chance_success\"",
+        "\"mean_return\": null", "\"first_scale\": null", "\"memory\": \"gru\"", "\"task.corridor_length\": 20"})
     CHECK_MESSAGE(mentions(json, part), part);
 }
 

@@ -21,6 +21,7 @@ using namespace engram;
 namespace {
 
 using Names = std::vector<std::string>;
+using Failures = std::vector<RunFailure>;
 
 std::vector<const PlannedRun*> all_of(const Comparison& comparison) {
   std::vector<const PlannedRun*> all;
@@ -54,19 +55,19 @@ class FakeLauncher final : public JobLauncher {
     if (running_.empty()) return {};
     const RunJob job = running_.front();
     running_.pop_front();
-    if (ended_++ >= stops_after) return {{job.slot, EndedJob::How::kStopped, Names(job.runs.size())}};
+    if (ended_++ >= stops_after) return {{job.slot, EndedJob::How::kStopped, Failures(job.runs.size())}};
     EndedJob::How how = EndedJob::How::kDone;
-    Names reasons;
+    Failures failures;
     for (const PlannedRun* run : job.runs) {
       const bool fails = failing.contains(run->name());
-      reasons.push_back(fails ? "no memory" : "");
+      failures.push_back(fails ? RunFailure{FailureKind::kOutOfMemory, "no memory"} : RunFailure{});
       if (fails) how = EndedJob::How::kFailed;
       if (job.runs.size() > 1 && refused.contains(run->name())) how = EndedJob::How::kRefused;
     }
     for (const PlannedRun* run : job.runs)
       if (how != EndedJob::How::kRefused && !failing.contains(run->name()))
         comparison_.write(run->name(), final_row(1));
-    return {{job.slot, how, reasons}};
+    return {{job.slot, how, failures}};
   }
 
   std::set<std::string> failing, refused;  // refused: beside others
@@ -140,8 +141,8 @@ TEST_CASE("a run that fails is told with its reason, stops no other, and is trie
   const RunsOutcome outcome = run(comparison, {.jobs = 2}, launcher, seen);
   REQUIRE(outcome.failed.size() == 1);
   CHECK(outcome.failed[0].run == &bad);
-  CHECK(outcome.failed[0].reason == "no memory");
-  CHECK(read_text(failure_file(comparison.path(), bad)) == "no memory\n");
+  CHECK(outcome.failed[0].failure == RunFailure{FailureKind::kOutOfMemory, "no memory"});
+  CHECK(read_failure(failure_file(comparison.path(), bad)) == outcome.failed[0].failure);
   CHECK(seen.of(RunEnd::kFailed) == Names{bad.name()});
   CHECK(seen.of(RunEnd::kFinished).size() == 11);
 
@@ -159,7 +160,7 @@ TEST_CASE("a program that ends well without having finished its run has failed")
     bool wait() override { return false; }
     std::vector<EndedJob> take_ended() override {
       std::vector<EndedJob> ended;
-      for (const int slot : std::exchange(slots_, {})) ended.push_back({slot, EndedJob::How::kDone, {""}});
+      for (const int slot : std::exchange(slots_, {})) ended.push_back({slot, EndedJob::How::kDone, {{}}});
       return ended;
     }
 
@@ -171,7 +172,7 @@ TEST_CASE("a program that ends well without having finished its run has failed")
   SeenRuns seen;
   const RunsOutcome outcome = run_all(comparison.path(), all_of(comparison), {}, {.jobs = 5}, idle, seen);
   CHECK(outcome.failed.size() == 12);
-  CHECK(outcome.failed[0].reason == "ended without its final evaluation");
+  CHECK(outcome.failed[0].failure == RunFailure{FailureKind::kError, "ended without its final evaluation"});
 }
 
 TEST_CASE("a run that another program trains is waited for, and counts as finished when that has finished it") {
@@ -186,7 +187,8 @@ TEST_CASE("a run that another program trains is waited for, and counts as finish
     std::vector<EndedJob> take_ended() override {
       std::vector<EndedJob> ended;
       for (const RunJob& job : std::exchange(running_, {})) {
-        ended.push_back({job.slot, EndedJob::How::kRefused, {"run directory 'x' is in use by process 1"}});
+        ended.push_back(
+            {job.slot, EndedJob::How::kRefused, {{FailureKind::kRefused, "run directory 'x' is in use by process 1"}}});
         comparison_.write(job.runs[0]->name(), final_row(1));  // the other program
       }
       return ended;

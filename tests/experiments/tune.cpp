@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "experiments/run/tune_progress.h"
+#include "storage/run_failure.h"
 #include "tests/experiments/handmade_comparison.h"
 
 using namespace engram;
@@ -28,10 +30,10 @@ struct Tuning {
   Experiment experiment;
   std::vector<TunedPlace> places;
   std::function<double(const PlannedRun&)> success = [](const PlannedRun&) { return 0.5; };
-  std::map<std::string, std::string> failing;  // place of a try -> reason
-  std::vector<Names> ran;                      // rung by rung
-  std::size_t stops_at = 100;                  // the rung of this call, from 0
-  std::int64_t overshoot = 0;                  // environment steps that a run does beyond what it is asked for
+  std::map<std::string, RunFailure> failing;  // place of a try -> why
+  std::vector<Names> ran;                     // rung by rung
+  std::size_t stops_at = 100;                 // the rung of this call, from 0
+  std::int64_t overshoot = 0;                 // environment steps that a run does beyond what it is asked for
 
   explicit Tuning(const std::string& tune) {
     std::istringstream text("[compare]\nseeds = 0\ncontrols =\n[task]\nname = tmaze\n[memory]\nwidth = 8\n" +
@@ -62,9 +64,7 @@ struct Tuning {
                   for (const PlannedRun* run : runs) {
                     names.push_back(run->name() + " to " + std::to_string(run->config.run.steps));
                     if (const auto found = failing.find(run->place()); found != failing.end()) {
-                      const auto file = failure_file(folder.path(), *run);
-                      std::filesystem::create_directories(file.parent_path());
-                      write_text(file, found->second + "\n");
+                      write_failure(failure_file(folder.path(), *run), found->second);
                       outcome.failed.push_back({run, RunEnd::kFailed, found->second, 1});
                     } else {
                       finish(*run);
@@ -128,16 +128,17 @@ TEST_CASE("a stopped tuning goes on with the rung that it was in, and chooses wh
 
 TEST_CASE("a try that diverges is out, and any other failure leaves the rung to be tried again") {
   Tuning tuning("rungs = 0.5, 1\n");
-  tuning.failing["t/gru/try1"] = "the critic's loss is not finite; it changed no weights";
+  tuning.failing["t/gru/try1"] = {FailureKind::kDiverged, "the critic's loss is gone"};
   tuning.success = [](const PlannedRun& run) { return run.try_number == 1 ? 1.0 : 0.1 * run.try_number; };
   CHECK(tuning.go().failed.empty());
   const TuneRecord record = tuning.record("t/gru");
   CHECK(numbers(record.rungs[0]) == std::vector<int>{4, 3, 2, 1});
-  CHECK(record.rungs[0].tries[3].failure.find("not finite") != std::string::npos);
+  CHECK(record.rungs[0].tries[3].failure == "the critic's loss is gone");
   CHECK(*record.chosen == Settings{{"learner.learning_rate", "4e-4"}});
 
   Tuning broken("rungs = 0.5, 1\n");
-  broken.failing["t/gru/try1"] = "no space left on device";
+  // The kind alone says it, not the words.
+  broken.failing["t/gru/try1"] = {FailureKind::kError, "the disk is full; the loss is not finite"};
   REQUIRE(broken.go().failed.size() == 2);
   CHECK(broken.record("t/gru").rungs.empty());
   CHECK(broken.record("t/lstm").rungs.size() == 1);
@@ -148,8 +149,55 @@ TEST_CASE("a try that diverges is out, and any other failure leaves the rung to 
   CHECK(all_are_tuned(broken.folder.path(), broken.places));
 
   Tuning lost("");
-  for (const char* number : {"1", "2", "3", "4"}) lost.failing[std::string("t/gru/try") + number] = "not finite";
+  for (const char* number : {"1", "2", "3", "4"})
+    lost.failing[std::string("t/gru/try") + number] = {FailureKind::kDiverged, "not finite"};
   CHECK(message_of<UserError>([&] { lost.go(); }).starts_with("t/gru: all 4 tries of [tune] have diverged"));
+}
+
+TEST_CASE("the progress of tuning is which rung it is in, how many tries it has left, and the steps ahead") {
+  Tuning tuning("rungs = 0.1, 0.5, 1\n");  // of 400 steps; 4 tries of 2 seeds, then 2
+  const auto progress = [&] {
+    return tune_progress(tuning.folder.path(), *tuning.experiment.tune,
+                         plan_tries(tuning.experiment, tuning.folder.path()));
+  };
+  REQUIRE(progress().size() == 2);
+  PlaceProgress gru = progress().front();
+  CHECK(gru.place == "t/gru");
+  CHECK(gru.rung == 1);
+  CHECK(gru.rungs == 2);
+  CHECK(gru.tries == 4);
+  CHECK(gru.runs == 8);
+  CHECK(gru.finished == 0);
+  CHECK(gru.steps_ahead == 8 * 40 + 4 * 160);
+
+  for (PlannedRun& run : tuning.places.front().runs) run.config.run.steps = 40;
+  tuning.finish(tuning.places.front().runs[0]);
+  const auto fails = [&](std::size_t run, FailureKind kind) {
+    write_failure(failure_file(tuning.folder.path(), tuning.places.front().runs[run]), {kind, "it is not finite"});
+  };
+  fails(1, FailureKind::kDiverged);
+  fails(2, FailureKind::kOutOfMemory);
+  gru = progress().front();
+  CHECK(gru.finished == 1);
+  CHECK(gru.diverged == 1);
+  CHECK(gru.failed == 1);
+  CHECK(gru.steps_ahead == 6 * 40 + 4 * 160);  // that without memory is tried again
+  CHECK(progress().back().steps_ahead == 8 * 40 + 4 * 160);
+
+  std::filesystem::remove_all(tuning.folder / "failures");  // as run_all() does before it tries again
+  tuning.stops_at = 1;
+  CHECK(tuning.go().stopped);
+  gru = progress().front();
+  CHECK_FALSE(gru.chosen);
+  CHECK(gru.rung == 2);
+  CHECK(gru.tries == 2);
+  CHECK(gru.runs == 4);
+  CHECK(gru.steps_ahead == 4 * 160);
+  tuning.stops_at = 100;
+  tuning.go();
+  gru = progress().front();
+  CHECK(gru.chosen == tuning.record("t/gru").chosen);
+  CHECK(gru.steps_ahead == 0);
 }
 
 TEST_CASE("a run that is past its next rung already stays as it is") {

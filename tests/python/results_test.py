@@ -57,6 +57,16 @@ def test_a_report_has_a_row_for_each_run(tmp_path):
         engram.read_report(tmp_path / "nowhere.csv")
 
 
+def test_a_report_of_learners_that_are_tuned_has_their_labels_and_why_runs_failed(tmp_path):
+    (tmp_path / "report.csv").write_text(
+        "task,backbone,learner,seed,control,state,failure,reason,remark,try,tuned,final_success\n"
+        "t,gru,ppo,0,none,failed,diverged,the loss,,,learner.gamma = 0.9,\n"
+        "t,gru,ppo,,none,tuning,diverged,the loss,dropped after rung 1,1,learner.gamma = 0.5,\n")
+    frame = engram.read_report(tmp_path / "report.csv")
+    assert list(frame["learner"]) == ["ppo", "ppo"] and list(frame["failure"]) == ["diverged", "diverged"]
+    assert frame["seed"][0] == 0 and np.isnan(frame["seed"][1]) and frame["tuned"][0] == "learner.gamma = 0.9"
+
+
 def score_dict(frame):
     """Scores by method as rliable takes them, [runs, tasks], of methods that have every run of every task."""
     tables = {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "agents/run/config/experience_size.h"
+#include "base/error.h"
 #include "base/machine_memory.h"
 
 namespace engram {
@@ -33,13 +34,13 @@ std::string wanted_memory(const std::string& text) {
 }
 
 // What an exception says of a device.
-struct Failure {
+struct DeviceFailure {
   std::string text;
   bool memory = false, device = false;  // which of them failed; of the host, memory alone
 };
 
-Failure failure_of(const std::exception& error) {
-  Failure failure{error.what()};
+DeviceFailure look_at(const std::exception& error) {
+  DeviceFailure failure{error.what()};
   const std::string& text = failure.text;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     failure.memory = true;
@@ -59,7 +60,7 @@ Failure failure_of(const std::exception& error) {
   return failure;
 }
 
-std::string out_of_memory(const Failure& failure) {
+std::string out_of_memory(const DeviceFailure& failure) {
   const std::string wanted = wanted_memory(failure.text);
   return std::string(failure.device ? "the GPU" : "the machine") + " is out of memory" +
          (wanted.empty() ? "" : " (" + wanted + " more were wanted)");
@@ -81,7 +82,7 @@ std::string sizes_to_lower(const Config& config) {
 }  // namespace
 
 std::optional<std::string> device_failure(const std::exception& error, const Config& config) {
-  const Failure failure = failure_of(error);
+  const DeviceFailure failure = look_at(error);
   if (failure.memory) return out_of_memory(failure) + sizes_to_lower(config);
   if (failure.device)
     return "the GPU has failed and can do nothing more for this run: " +
@@ -89,8 +90,16 @@ std::optional<std::string> device_failure(const std::exception& error, const Con
   return std::nullopt;
 }
 
+RunFailure failure_of(const std::exception& error, const Config& config) {
+  if (dynamic_cast<const UserError*>(&error) != nullptr) return {FailureKind::kRefused, error.what()};
+  if (dynamic_cast<const DivergedError*>(&error) != nullptr) return {FailureKind::kDiverged, error.what()};
+  const DeviceFailure failure = look_at(error);
+  return {failure.memory ? FailureKind::kOutOfMemory : FailureKind::kError,
+          device_failure(error, config).value_or(failure.text.substr(0, failure.text.find('\n')))};
+}
+
 std::optional<std::string> memory_failure(const std::exception& error) {
-  const Failure failure = failure_of(error);
+  const DeviceFailure failure = look_at(error);
   if (!failure.memory) return std::nullopt;
   return out_of_memory(failure) + ": lower the sizes, or the number of episodes or environments, that were asked for";
 }

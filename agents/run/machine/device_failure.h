@@ -1,4 +1,4 @@
-// What to tell people when memory runs out, or the GPU of a run fails.
+// Why a run fails, and what to tell people when memory runs out, or its GPU fails.
 #pragma once
 
 #include <exception>
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "agents/run/config/config.h"
+#include "storage/run_failure.h"
 
 namespace engram {
 
@@ -15,8 +16,12 @@ namespace engram {
 //   anything else: the device's own words. No such failure can be recovered from in the same process.
 std::optional<std::string> device_failure(const std::exception& error, const Config& config);
 
-// The same for what has no run's config: who is out of memory, and how much more was wanted; nothing for any other
-// error.
+// Why a run of this config has failed that threw `error`: UserError is a refusal, DivergedError, or memory that ran
+// out; kError for the rest. The reason is device_failure()'s, or the first line of the error's own words.
+RunFailure failure_of(const std::exception& error, const Config& config);
+
+// The same as device_failure() for what has no run's config: who is out of memory, and how much more was wanted;
+// nothing for any other error.
 std::optional<std::string> memory_failure(const std::exception& error);
 
 }  // namespace engram

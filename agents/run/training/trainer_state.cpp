@@ -14,6 +14,7 @@
 
 #include "agents/run/training/trainer.h"
 #include "agents/study/episode_log.h"
+#include "base/error.h"
 #include "base/words.h"
 #include "storage/digest.h"
 #include "storage/weights.h"
@@ -39,8 +40,8 @@ void Trainer::check_finite() {
   const Faults faults = learner_->faults();
   status_.skipped_updates = faults.count;
   if (faults.count > 0 && config_.run.on_nan == OnNan::kStop)
-    throw std::runtime_error("update " + std::to_string(faults.first_update) + ": " + faults.first_tensor +
-                             " is not finite; it changed no weights");
+    throw DivergedError("update " + std::to_string(faults.first_update) + ": " + faults.first_tensor +
+                        " is not finite; it changed no weights");
 }
 
 void Trainer::save() {

@@ -56,7 +56,10 @@ const taskOf = new Map(tasks.map((task) => [task.label, task]));
 const memoryOf = new Map(memories.map((memory) => [memory.label, memory]));
 const isControl = (label) => (memoryOf.get(label)?.control ?? "none") !== "none";
 const familyOf = (task) => taskOf.get(task)?.name ?? task;
-const learnerOf = (run) => run.learner ?? null;
+// Of several learners a row is a memory by one of them; its label is that of the pair, "gru by ppo".
+const learners = [...new Set(memories.map((memory) => memory.learner).filter(Boolean))];
+const memoryName = (label) => memoryOf.get(label)?.memory ?? label;
+const learnerName = (label) => memoryOf.get(label)?.learner ?? "";
 const finished = data.runs.filter((run) => run.state === "finished" && run.final_success !== null);
 const runsOf = new Map();
 for (const run of data.runs) {
@@ -74,7 +77,9 @@ const fromChance = (success, task) => {
 };
 
 // What is chosen stays in the address: a reload, or a link, shows the same.
-const defaults = {family: "", memory: "", learner: "", score: Object.keys(data.scores)[0] ?? "", task: "", sort: ""};
+const GROUPS = new Map([["learner", learnerName], ["memory", memoryName]]);  // rows under a heading each
+const defaults = {family: "", memory: "", learner: "", group: learners.length > 1 ? "learner" : "none",
+                  score: Object.keys(data.scores)[0] ?? "", task: "", sort: ""};
 const chosen = {...defaults, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1)))};
 const watchers = [];
 const choose = (changes) => {
@@ -87,11 +92,10 @@ const onChoice = (keys, work) => {
   watchers.push((changes) => keys.some((key) => key in changes) && work());
   work();
 };
-const memoryMatches = (label) =>
-  chosen.memory.toLowerCase().split(/[\s,]+/).filter(Boolean).some((word) => label.toLowerCase().includes(word)) ||
-  !chosen.memory.trim();
+const memoryMatches = (label) => (!chosen.learner || learnerName(label) === chosen.learner) &&
+  (!chosen.memory.trim() || chosen.memory.toLowerCase().split(/[\s,]+/).filter(Boolean)
+    .some((word) => memoryName(label).toLowerCase().includes(word)));
 const taskMatches = (label) => !chosen.family || familyOf(label) === chosen.family;
-const learnerMatches = (run) => !chosen.learner || learnerOf(run) === chosen.learner;
 
 const tooltip = element("div", {id: "tooltip", role: "tooltip", hidden: true});
 const showTooltip = (place, ...content) => {

@@ -23,20 +23,27 @@ const trusted = (estimate, labels, over) => {
   return estimate && few && data.runs.length ? {...estimate, interval: null} : estimate;
 };
 
+// The columns of a row's memory and, where there are several, of its learner.
+const rowColumns = (name, labelOf) => [
+  {name, text: true, value: (row) => memoryName(labelOf(row)), cell: (row) => memoryName(labelOf(row))},
+  ...(learners.length > 1 ? [{name: "learner", text: true, value: (row) => learnerName(labelOf(row)),
+                              cell: (row) => learnerName(labelOf(row))}] : [])];
+
 const overTasksSection = () => {
   const shown = () => data.scores[chosen.score];
   if ((data.scores[Object.keys(data.scores)[0]]?.tasks.length ?? 0) < 2) return null;  // of one task there is no "over all"
   const of = (key) => (row) => trusted(row[key], [row.label], shown().tasks);
   const table = sortableTable([
-    {name: "memory", text: true, value: (row) => row.label, cell: (row) => row.label},
+    ...rowColumns("memory", (row) => row.label),
     estimateColumn("interquartile mean, %", "mean of all runs without the lowest and the highest quarter", of("interquartile_mean")),
     estimateColumn("mean, %", "mean of the tasks' means", of("mean")),
     estimateColumn("median of tasks, %", "median of the tasks' means", of("median")),
     estimateColumn("optimality gap, %", "how far below 100% the runs are: less is better", of("optimality_gap")),
   ], () => Object.entries(shown()?.methods ?? {}).filter(([label]) => memoryMatches(label))
-    .map(([label, scores]) => ({label, ...scores})), {sort: 1, downwards: true, caption: "figures over tasks"});
+    .map(([label, scores]) => ({label, ...scores})), {sort: learners.length > 1 ? 2 : 1, downwards: true,
+                                            caption: "figures over tasks"});
   const about = element("p", {class: "about"});
-  onChoice(["memory", "score"], () => {
+  onChoice(["memory", "learner", "score"], () => {
     const of = shown()?.tasks ?? [];
     about.textContent = `Over ${counted(of.length, "task")}: ${of.join(", ")}. Columns that tell no memories apart, and ` +
       "tasks in which a memory has no finished run, are left out.";
@@ -58,14 +65,14 @@ const pairsSection = () => {
   select.append(...[...new Set(both.map((pair) => pair.x))].map((label) =>
     element("option", {value: label, selected: label === best}, label)));
   const table = sortableTable([
-    {name: "against", text: true, value: (row) => row.y, cell: (row) => row.y},
+    ...rowColumns("against", (row) => row.y),
     estimateColumn("probability that it is better, %", "that a run of it is better than one of the other, a tie counted half, mean over tasks",
                    (row) => trusted(row.probability_of_improvement, [row.x, row.y], over)),
     {name: "paired difference, points", about: "of runs of the same task and seed", value: (row) => row.paired_difference?.value ?? null,
      cell: (row) => row.paired_difference ? estimateCell(trusted(row.paired_difference, [row.x, row.y], over)) : "-"},
-  ], () => both.filter((pair) => pair.x === select.value && memoryMatches(pair.y)), {sort: 1, most: 40,
-                                                                                   caption: "one memory against the others"});
-  onChoice(["memory"], table.show);
+  ], () => both.filter((pair) => pair.x === select.value && memoryMatches(pair.y)),
+    {sort: learners.length > 1 ? 2 : 1, most: 40, caption: "one memory against the others"});
+  onChoice(["memory", "learner"], table.show);
   return section("pairs", "One memory against the others", element("p", {class: "turn"}, select), table.node);
 };
 const flipped = (estimate, around) => ({value: around - estimate.value,
@@ -92,12 +99,10 @@ const runsSection = () => {
   const withLinks = data.runs.some((run) => run.links && Object.keys(run.links).length);
   const number = (name, key, text, about) => ({name, about, value: (row) => row[key], cell: (row) =>
     row[key] === null || row[key] === undefined ? "-" : text(row[key])});
-  const learners = new Set(data.runs.map(learnerOf));
   const columns = [
     {name: "task", text: true, value: (row) => row.task, cell: (row) =>
       element("button", {type: "button", class: "open", "aria-expanded": "false"}, row.task)},
-    {name: "memory", text: true, value: (row) => row.backbone, cell: (row) => row.backbone},
-    ...(learners.size > 1 ? [{name: "learner", text: true, value: learnerOf, cell: learnerOf}] : []),
+    ...rowColumns("memory", (row) => row.backbone),
     {name: "seed", value: (row) => row.seed, cell: (row) => String(row.seed)},
     {name: "state", text: true, value: (row) => row.state, cell: (row) => row.state},
     number("final success, %", "final_success", percent, "of the best weights on new episodes"),
@@ -107,7 +112,7 @@ const runsSection = () => {
     number("wall time", "wall_seconds", duration),
     ...(withLinks ? [{name: "folder", text: true, value: () => "", cell: (row) => spaced(runLinks(row))}] : []),
   ];
-  const table = sortableTable(columns, () => data.runs.filter((run) => taskMatches(run.task) && learnerMatches(run) &&
+  const table = sortableTable(columns, () => data.runs.filter((run) => taskMatches(run.task) &&
     memoryMatches(run.backbone)), {most: 50, caption: "every run", onRow: (line, run, width) => {
     const button = line.querySelector("button.open");
     button.addEventListener("click", () => {

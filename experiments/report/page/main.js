@@ -19,15 +19,16 @@ const chooser = (name, key, options) => {
 
 const toolbar = () => {
   const families = [...new Set(tasks.map((task) => familyOf(task.label)))];
-  const learners = [...new Set(data.runs.map(learnerOf).filter(Boolean))];
   const scores = Object.keys(data.scores);
   const search = element("input", {type: "search", placeholder: "all", value: chosen.memory, list: "memories",
                                    oninput: () => choose({memory: search.value})});
   const bar = element("div", {class: "toolbar", role: "search"},
     families.length > 1 ? chooser("Tasks", "family", [["", "all"], ...families.map((name) => [name, name])]) : null,
     element("label", {}, element("span", {}, "Memories"), search),
-    element("datalist", {id: "memories"}, ...memories.map(({label}) => element("option", {value: label}))),
+    element("datalist", {id: "memories"}, ...[...new Set(memories.map(({label}) => memoryName(label)))].map((value) => element("option", {value}))),
     learners.length > 1 ? chooser("Learner", "learner", [["", "all"], ...learners.map((name) => [name, name])]) : null,
+    learners.length > 1 ? chooser("Rows by", "group", [["learner", "learner"], ["memory", "memory"], ["none", "success alone"]])
+      : null,
     scores.length > 1 ? chooser("Score", "score", scores.map((key) => [key, plainly(key)])) : null, themeButton());
   return bar;
 };

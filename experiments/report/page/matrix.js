@@ -13,7 +13,7 @@ const runDots = (runs, estimate, chance) => {
   return line;
 };
 const scoresOf = (task, memory, key = chosen.score) =>
-  runsIn(task, memory).filter(learnerMatches).map((run) => run[key]).filter((score) => score !== null && score !== undefined);
+  runsIn(task, memory).map((run) => run[key]).filter((score) => score !== null && score !== undefined);
 // An interval of few runs is kept to the files.
 const shownEstimate = (task, memory, key = chosen.score) => {
   const estimate = data.scores[key]?.cells?.[task]?.[memory] ?? null;
@@ -53,24 +53,30 @@ const drawMatrix = (holder) => {
   const own = memories.map((memory) => memory.label).filter(memoryMatches);
   const sortValue = (memory) => columns.includes(chosen.sort) ? shownEstimate(chosen.sort, memory)?.value ?? null
     : meanOver(memory, telling.length ? telling : columns);
-  const byName = chosen.sort === "name";
-  const order = (labels) => [...labels].sort((a, b) => byName ? a.localeCompare(b, "en", {numeric: true})
+  const byText = new Map([["name", memoryName], ["learner", learnerName]]), text = byText.get(chosen.sort);
+  const order = (labels) => [...labels].sort((a, b) => text ? text(a).localeCompare(text(b), "en", {numeric: true})
     : (sortValue(b) ?? -1) - (sortValue(a) ?? -1));
-  const rows = [...order(own.filter((label) => !isControl(label))), ...order(own.filter(isControl))];
+  const ordered = (labels) => [...order(labels.filter((label) => !isControl(label))), ...order(labels.filter(isControl))];
+  const groupOf = GROUPS.get(chosen.group) ?? (() => "");
+  // Groups in the order of their best row.
+  const rowGroups = [...new Set(ordered(own).map(groupOf))].map((name) =>
+    [name, ordered(own.filter((label) => groupOf(label) === name))]);
+  const lead = learners.length > 1 ? 3 : 2;  // columns before those of the tasks
   const firstOf = new Set(groups.slice(1).map(([, of]) => of[0]));
 
   const head = element("thead");
   if (groups.length > 1 || groups[0]?.[0] !== "not known")
-    head.append(element("tr", {class: "groups"}, element("td"), element("td"), ...groups.map(([name, of]) =>
+    head.append(element("tr", {class: "groups"}, element("td", {colspan: lead}), ...groups.map(([name, of]) =>
       element("th", {colspan: of.length, scope: "colgroup", class: firstOf.has(of[0]) ? "first" : null},
               element("span", {}, name)))));
   const heading = (label, key, attributes, ...content) => {
     const cell = element("th", {scope: "col", ...attributes}, ...content);
-    if (chosen.sort === key) cell.setAttribute("aria-sort", key === "name" ? "ascending" : "descending");
+    if (chosen.sort === key) cell.setAttribute("aria-sort", byText.has(key) ? "ascending" : "descending");
     sortButton(cell, () => choose({sort: key}));
     return cell;
   };
   head.append(element("tr", {}, heading("memory", "name", {class: "text corner"}, "memory"),
+    learners.length > 1 ? heading("learner", "learner", {class: "text corner"}, "learner") : null,
     heading("mean", "", {class: "task mean", title: "mean over the tasks that tell memories apart, as far as they are shown"},
             element("span", {}, "mean")),
     ...columns.map((task) => {
@@ -84,10 +90,11 @@ const drawMatrix = (holder) => {
     })));
 
   const body = element("tbody");
-  for (const memory of rows) {
+  const rowOf = (memory) => {
     const mean = meanOver(memory, telling.length ? telling : columns);
     const line = element("tr", {class: isControl(memory) ? "control" : null},
-      element("th", {scope: "row", class: "text"}, memory),
+      element("th", {scope: "row", class: "text"}, memoryName(memory)),
+      learners.length > 1 ? element("td", {class: "text learner"}, learnerName(memory)) : null,
       element("td", {class: "mean"}, mean === null ? "" : whole(mean)));
     for (const task of columns) {
       const estimate = shownEstimate(task, memory);
@@ -98,14 +105,20 @@ const drawMatrix = (holder) => {
         estimate ? whole(estimate.value) : "");
       line.append(cell);
     }
-    body.append(line);
+    return line;
+  };
+  for (const [name, rows] of rowGroups) {
+    if (name) body.append(element("tr", {class: "group"}, element("th", {scope: "rowgroup", class: "text",
+      colspan: lead + columns.length}, name)));
+    body.append(...rows.map(rowOf));
   }
   const table = element("table", {class: "matrix"}, head, body);
   holder.replaceChildren(table);
-  if (!rows.length || !columns.length) return holder.replaceChildren(element("p", {}, "Nothing matches."));
+  if (!own.length || !columns.length) return holder.replaceChildren(element("p", {}, "Nothing matches."));
 
   // One cell is in the tab order; arrows go on from it.
-  const cellAt = (row, column) => body.rows[row]?.querySelectorAll(".cell")[column];
+  const lines = [...body.querySelectorAll("tr:not(.group)")];
+  const cellAt = (row, column) => lines[row]?.querySelectorAll(".cell")[column];
   cellAt(0, 0).tabIndex = 0;
   const found = (event) => event.target.closest?.(".cell");
   const content = (cell) => cellTooltip(cell.dataset.task, cell.dataset.memory);
@@ -130,7 +143,7 @@ const drawMatrix = (holder) => {
     const move = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[event.key];
     if (!move) return;
     event.preventDefault();
-    const row = cell.parentNode.sectionRowIndex, column = [...cell.parentNode.querySelectorAll(".cell")].indexOf(cell);
+    const row = lines.indexOf(cell.parentNode), column = [...cell.parentNode.querySelectorAll(".cell")].indexOf(cell);
     const next = cellAt(row + move[0], column + move[1]);
     if (!next) return;
     cell.tabIndex = -1;
@@ -142,7 +155,7 @@ const drawMatrix = (holder) => {
 const matrixSection = () => {
   if (tasks.length * memories.length < 2) return null;
   const holder = element("div", {class: "scroll"});
-  onChoice(["family", "memory", "learner", "score", "sort", "task"], () => drawMatrix(holder));
+  onChoice(["family", "memory", "learner", "group", "score", "sort", "task"], () => drawMatrix(holder));
   return section("matrix", "Every memory on every task",
     element("p", {class: "about"}, "Mean over runs in percent. The colour goes from chance to 100%: what is not above " +
       "chance has none. Point at a cell for its runs, click it for the task."),

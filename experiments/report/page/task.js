@@ -169,7 +169,7 @@ const curveChart = (ranked, task, point) => {
   if (!ranked.some((entry) => curves.has(entry.label)))
     return {node: element("p", {class: "about"},
                           "No evaluations during training are known of these runs: there are no curves."), emphasise() {}};
-  const singles = (label) => runsIn(task, label).filter(learnerMatches).map(curvePoints).filter((curve) => curve.length)
+  const singles = (label) => runsIn(task, label).map(curvePoints).filter((curve) => curve.length)
     .map((curve) => curve.map(([at, success]) => [at, 100 * success]));
   return lineChart(ranked, curves, singles, {xLabel: "environment steps", chance: taskOf.get(task).chance_success, point,
     label: `success during training on ${task}; ` +
@@ -268,6 +268,6 @@ const sweepSections = () => [sweepChart(), ...rangeCharts()].filter(Boolean).map
     requestAnimationFrame(() => chart.draw());
   };
   const made = section(`sweep-${i}`, given.title, element("p", {class: "about"}, given.about), holder);
-  onChoice(["memory", "score"], show);
+  onChoice(["memory", "learner", "score"], show);
   return made;
 });

@@ -176,6 +176,8 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
         value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
         output_(register_module("output", first_weights(options).output_map(options.width, options.width))) {}
 
+  std::vector<Tensor> output_parameters() const { return {output_->weight}; }
+
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     const std::int64_t heads = options.heads, channels = options.width / options.heads, blocks = options.blocks();
     const std::vector<std::int64_t> episode{blocks * options.block, heads, channels};

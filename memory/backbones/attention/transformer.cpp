@@ -14,6 +14,7 @@
 #include "memory/backbones/attention/attention_layers.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/block_stack.h"
+#include "memory/core/first_scale.h"
 #include "memory/fused/attention.h"
 #include "memory/ops/attention_maps.h"
 
@@ -68,6 +69,8 @@ class Attention : public torch::nn::Module, public AttentionMaps {
                                                         view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
+  const torch::nn::Linear& output_map() const { return output_; }
+
   std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
     return cuda::attention_branch(fused_weights(), options_.heads, rows, fused_settings(rows.steps, device));
   }
@@ -110,13 +113,23 @@ class Mlp : public torch::nn::Module {
 
 class Block : public torch::nn::Module {
  public:
-  explicit Block(const TransformerOptions& options)
-      : attention_norm_(register_module("attention_norm", make_layer_norm(options.width))),
+  Block(const TransformerOptions& options, std::int64_t max_steps)
+      : max_steps_(max_steps),
+        attention_norm_(register_module("attention_norm", make_layer_norm(options.width))),
         attention_(register_module("attention", std::make_shared<Attention>(options))),
         mlp_norm_(register_module("mlp_norm", make_layer_norm(options.width))),
         mlp_(register_module("mlp", std::make_shared<Mlp>(options.width, options.inner_width()))),
         attention_dropout_(register_module("attention_dropout", std::make_shared<Dropout>(options.dropout))),
-        mlp_dropout_(register_module("mlp_dropout", std::make_shared<Dropout>(options.dropout))) {}
+        mlp_dropout_(register_module("mlp_dropout", std::make_shared<Dropout>(options.dropout))) {
+    const torch::nn::Linear& output = attention_->output_map();
+    if (options.first_values == FirstValues::kCommon)
+      bring_to_common_scale(*attention_, {output->weight, output->bias}, options.width, scale_steps(), attend_fresh());
+  }
+
+  double added_scale(std::uint64_t seed) {
+    return engram::added_scale(*attention_, attention_->output_map()->weight.size(0), scale_steps(), attend_fresh(),
+                               seed);
+  }
 
   // attend: the attention over sequences or over one step.
   template <class Attend>
@@ -144,6 +157,17 @@ class Block : public torch::nn::Module {
   }
 
  private:
+  std::int64_t scale_steps() const { return std::min(kScaleSteps, max_steps_); }
+  Mix attend_fresh() {
+    return [this](const Tensor& x_BTD, const Tensor& lengths_B) {
+      const WindowPlan plan(max_steps_, x_BTD.size(1), 0, torch::zeros_like(lengths_B), /*lengths_B=*/{},
+                            x_BTD.scalar_type());
+      std::vector<Tensor> final_state;
+      return attention_->forward(attention_norm_->forward(x_BTD), plan, {}, final_state);
+    };
+  }
+
+  std::int64_t max_steps_;
   torch::nn::LayerNorm attention_norm_;
   std::shared_ptr<Attention> attention_;
   torch::nn::LayerNorm mlp_norm_;
@@ -159,7 +183,8 @@ class Transformer final : public SequenceModel {
         position_code_TD_(register_buffer("position_code", sinusoidal_code(max_steps, options.width))),
         blocks_(register_module("blocks", torch::nn::ModuleList())),
         norm_(register_module("norm", make_layer_norm(options.width))) {
-    for (int layer = 0; layer < options.layers; ++layer) blocks_->push_back(std::make_shared<Block>(options));
+    for (int layer = 0; layer < options.layers; ++layer)
+      blocks_->push_back(std::make_shared<Block>(options, max_steps));
   }
 
   std::int64_t width() const override { return options_.width; }
@@ -170,6 +195,12 @@ class Transformer final : public SequenceModel {
     if (norm_->weight.scalar_type() != torch::kFloat32)
       return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight.scalar_type()));
     return cuda::supports_step_of_heads(options_.width, options_.heads, dtype, device);
+  }
+
+  std::vector<double> added_scales(std::uint64_t seed) override {
+    std::vector<double> scales;
+    for (int layer = 0; layer < options_.layers; ++layer) scales.push_back(block(layer).added_scale(seed));
+    return scales;
   }
 
   MemoryState initial_state(std::int64_t batch) const override {
@@ -287,6 +318,7 @@ class Transformer final : public SequenceModel {
 void TransformerOptions::list_options(OptionList& list) {
   list_sizes(list, *this, "4 times the width");
   list_dropout(list, dropout);
+  list_first_values(list, first_values);
 }
 
 void TransformerOptions::check() const {

@@ -50,6 +50,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   }
 
   bool by_softmax() const override { return false; }
+  std::vector<Tensor> output_parameters() const { return {output_->weight}; }
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     auto shapes = FastWeightMemory::state_shapes(options);

@@ -33,6 +33,7 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   static std::int64_t multiply_adds_per_step(const Options& options) {
     return own_multiply_adds(options) + FastWeightMemory::multiply_adds_per_step(options.fast_weight_options());
   }
+  std::vector<torch::Tensor> output_parameters() const { return {output_->weight}; }
 
  protected:
   HqltMixerBase(const HqltSharedOptions& options, const FastWeightsOptions& fast_weights);

@@ -65,6 +65,8 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
         value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
         output_(register_module("output", first_weights(options).output_map(options.width, options.width))) {}
 
+  std::vector<Tensor> output_parameters() const { return {output_->weight}; }
+
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     const std::vector<std::int64_t> ring = {options.window, options.heads, options.width / options.heads};
     return {ring, ring};

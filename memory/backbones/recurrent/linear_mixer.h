@@ -62,6 +62,8 @@ class ComplexMixer : public torch::nn::Module {
     return 4 * width * channels + 2 * 4 * channels + width;
   }
 
+  std::vector<torch::Tensor> output_parameters() const { return {output_->weight, skip_D_}; }
+
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
     const ComplexRecurrence of = derived().recurrence();

@@ -31,6 +31,7 @@ class MinGruMixer : public torch::nn::Module {
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     return {{options.recurrent_width()}};
   }
+  std::vector<torch::Tensor> output_parameters() const { return {output_->weight}; }
   static std::int64_t multiply_adds_per_step(const Options& options) {
     const std::int64_t channels = options.recurrent_width();
     return 3 * options.width * channels + 2 * channels;

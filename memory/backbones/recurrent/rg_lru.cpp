@@ -57,6 +57,7 @@ class RgLruMixer : public torch::nn::Module {
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     return {{options.recurrent_width()}, {kConvolution - 1, options.recurrent_width()}};
   }
+  std::vector<torch::Tensor> output_parameters() const { return {output_->weight}; }
   static std::int64_t multiply_adds_per_step(const Options& options) {
     const std::int64_t channels = options.recurrent_width();
     return channels * (3 * options.width + 2 * channels + kConvolution + 2);

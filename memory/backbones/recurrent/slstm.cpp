@@ -60,6 +60,8 @@ class SlstmMixer : public torch::nn::Module {
     return kGates * width * (width + width / options.heads);
   }
 
+  std::vector<Tensor> output_parameters() const { return {head_norm_->weight()}; }
+
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
     const Tensor gates_BTHX = gates_of_input(x_BTD, state[0].scalar_type());

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/error.h"
+
 using namespace engram;
 
 namespace {
@@ -92,4 +94,18 @@ TEST_CASE("other errors are not the device's") {
   CHECK(explained(std::runtime_error("training has diverged")) == "");
   CHECK(explained(c10::Error(kHere, "The size of tensor a (3) must match the size of tensor b (4)")) == "");
   CHECK(explained(c10::IndexError(kHere, "index 3 is out of bounds")) == "");
+}
+
+TEST_CASE("the kind of a failure is that of its error, not of its words") {
+  const auto kind = [](const std::exception& error) { return failure_of(error, some_config()).kind; };
+  CHECK(kind(DivergedError("update 3: the loss is gone")) == FailureKind::kDiverged);
+  CHECK(kind(UserError("the loss is not finite")) == FailureKind::kRefused);
+  CHECK(kind(std::runtime_error("the loss is not finite")) == FailureKind::kError);
+  CHECK(kind(std::bad_alloc()) == FailureKind::kOutOfMemory);
+  const RunFailure memory = failure_of(c10::OutOfMemoryError(kHere, "CUDA out of memory. Tried to ..."), some_config());
+  CHECK(memory.kind == FailureKind::kOutOfMemory);
+  CHECK(names_sizes(memory.reason));
+  // LibTorch's further lines say where in LibTorch.
+  CHECK(failure_of(c10::Error(kHere, "a shape is wrong\nat here"), some_config()) ==
+        RunFailure{FailureKind::kError, "a shape is wrong"});
 }

@@ -243,7 +243,7 @@ TEST_CASE("a loss that is not finite stops the run by name, or is skipped and co
   std::string message;
   try {
     run(Config::from_settings(settings), stopped);
-  } catch (const std::runtime_error& error) {
+  } catch (const DivergedError& error) {
     message = error.what();
   }
   const std::int64_t next = 1 + std::stoll(observer.states[0].metadata.at("state.updates"));

@@ -37,14 +37,15 @@ TEST_CASE("the line counts what is finished, runs and has failed, and estimates 
   CompareProgress progress(out, {}, {&finished, &running, &failed, &waiting}, 1);
   progress.count_finished(finished);
   progress.started(failed);
-  progress.ended({&failed, RunEnd::kFailed, "no memory", 2});
+  progress.ended({&failed, RunEnd::kFailed, {FailureKind::kOutOfMemory, "no room"}, 2});
   std::filesystem::remove(running.folder / "metrics.jsonl");
   progress.started(running);  // from nothing
   run_of(folder, 1, 400);
   const auto begin = std::chrono::steady_clock::now() - std::chrono::seconds(40);
   progress.report({{{&running}, true, 0, begin}});
   // 0.1 s a step: 600 of this run and 1000 of the one that waits.
-  CHECK(out.str() == "t/b/2 failed: no memory\n1 of 4 runs finished, 1 running, 1 failed  60%  about 2m40s left\n");
+  CHECK(out.str() ==
+        "t/b/2 failed: out of memory: no room\n1 of 4 runs finished, 1 running, 1 failed  60%  about 2m40s left\n");
   progress.report({});  // not so soon again
   CHECK(out.str().ends_with("left\n"));
 }
@@ -78,7 +79,7 @@ TEST_CASE("lines fit any width, with a hundred runs and long names, too") {
         out, [&] { return columns; }, all, 16);
     for (std::size_t i = 0; i < 62; ++i) progress.count_finished(runs[i]);
     progress.started(runs[62]);
-    progress.ended({&runs[62], RunEnd::kFailed, "the machine has no memory left for " + std::string(60, 'x'), 2});
+    progress.ended({&runs[62], RunEnd::kFailed, {FailureKind::kOutOfMemory, "no room for " + std::string(60, 'x')}, 2});
     std::istringstream stays(out.str());
     for (std::string line; std::getline(stays, line);) CHECK(line.size() < columns);
     out.str("");

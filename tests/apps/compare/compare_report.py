@@ -71,7 +71,7 @@ def check_whole(run, folder):
     assert {"iframe", "link", "form"}.isdisjoint(page.tags) and page.tags.count("script") == 2
     for words in ('Which of <these> & "those" remembers?', "length_4", "lstm", "control: memoryless", "random play",
                   "chance", "tells memories apart", "Wall time", "Peak memory", "success of 67%",
-                  "Updates a second", "engram compare report", "corridor_length = 8",
+                  "Updates a second", "adds at first", "engram compare report", "corridor_length = 8",
                   "LibTorch"):
         assert words in page.text, words
     assert not any(image.startswith("data:image/svg") for image in page.images)
@@ -193,12 +193,12 @@ def check_parts(run, folder):
     log.write_text("".join(line for line in log.read_text().splitlines(True) if '"final"' not in line))
     shutil.rmtree(run / "runs/length_4/none/2")
     (run / "failures/length_4/none").mkdir(parents=True)
-    (run / "failures/length_4/none/2.txt").write_text("no <memory> left\n")
+    (run / "failures/length_4/none/2.txt").write_text(json.dumps({"kind": "out of memory", "reason": "no <memory> left"}))
     check_running(run, folder)
     assert "9 of 12 runs are finished. The report" in report(run, folder / "c.html")
     page = Page((folder / "c.html").read_text())
     for words in ("length_4/gru: unfinished, 300 of 300 steps (seed 1)",
-                  "length_4/none: failed: no <memory> left (seed 2)",
+                  "length_4/none: failed: out of memory: no <memory> left (seed 2)",
                   "lstm on length_8: 1 of 2 runs has a score, not seed 2; one run gives no interval", "n=1",
                   "9 finished, 1 not begun, 1 unfinished"):
         assert words in page.text, words

@@ -132,6 +132,63 @@ def check_curves(page):
     assert page.js('document.querySelectorAll(".strip .pointed").length') == 1
 
 
+# Of two learners: by PPO the LSTM has no run of memory_len_30.
+PAIRS = {"repeat_first_easy": {("gru", "sac"): [1, 1, 0.98, 1, 0.95], ("lstm", "sac"): [0.3, 0.2, 0.25, 0.3, 0.35],
+                               ("none", "sac"): [0.2, 0.25, 0.3, 0.2, 0.25], ("gru", "ppo"): [0.5, 0.6, 0.55, 0.5, 0.5],
+                               ("lstm", "ppo"): [0.7, 0.8, 0.7, 0.75, 0.7], ("none", "ppo"): [0.25] * 5},
+         "memory_len_30": {("gru", "sac"): [0.9, 1, 1, 1, 1], ("lstm", "sac"): [0.8, 0.9, 0.8, 0.85, 0.9],
+                           ("none", "sac"): [0.5] * 5, ("gru", "ppo"): [0.6, 0.7, 0.6, 0.65, 0.7],
+                           ("none", "ppo"): [0.5] * 5}}
+PAIRS["repeat_first_medium"] = PAIRS["repeat_first_easy"]
+
+
+def table_of_pairs():
+    rows = ["task,backbone,learner,seed,control,state,final_success,environment_steps,evaluations," + BUDGET]
+    rows += [f"{task},{memory},{learner},{seed},{CONTROLS.get(memory, 'none')},finished,{score},1000,500:{score},"
+             "8,100,64,200,0,0,0"
+             for task, pairs in PAIRS.items() for (memory, learner), scores in pairs.items()
+             for seed, score in enumerate(scores)]
+    return "\n".join(rows) + "\n"
+
+
+def check_learners(page, file):
+    """Memory and learner are columns and filters of their own; rows stand under the learner, the memory, or nothing."""
+    page.open(file)
+    rows = lambda: list(zip(texts(page, ".matrix tbody tr:not(.group) th"), texts(page, ".matrix tbody td.learner")))
+    heads = lambda: texts(page, ".matrix tbody tr.group th")
+    assert texts(page, ".matrix thead tr:last-child th")[:3] == ["memory", "learner", "mean"]
+    # A group stands where its best row would; controls are the last of each.
+    assert heads() == ["sac", "ppo"], heads()
+    assert rows() == [("gru", "sac"), ("lstm", "sac"), ("none", "sac"),
+                      ("lstm", "ppo"), ("gru", "ppo"), ("none", "ppo")], rows()
+    assert page.js('document.querySelector(".matrix tbody").rows[4].className') == "group"
+    # Arrows go from one group to the next.
+    page.js('document.querySelector(".matrix .cell[tabindex=\\"0\\"]").focus()')
+    for _ in range(3):
+        page.key("ArrowDown")
+    assert page.js("document.activeElement.dataset.memory") == "lstm by ppo"
+    group, learner = ".toolbar label:nth-of-type(4) select", ".toolbar label:nth-of-type(3) select"
+    page.write(group, "memory")
+    assert heads() == ["gru", "lstm", "none"] and rows()[:2] == [("gru", "sac"), ("gru", "ppo")], (heads(), rows())
+    page.write(group, "none")
+    assert heads() == [] and [pair for pair in rows() if pair[0] == "none"] == rows()[-2:], rows()
+    page.click(".matrix thead th:nth-child(2) button")
+    assert [by for _, by in rows()] == ["ppo", "ppo", "sac", "sac", "ppo", "sac"], rows()
+    page.open(page.js("location.href"))  # a reload shows the same
+    assert heads() == [] and [by for _, by in rows()] == ["ppo", "ppo", "sac", "sac", "ppo", "sac"], rows()
+    page.write(learner, "ppo")
+    page.write(".toolbar input", "gru sac")  # words are of memories alone
+    assert rows() == [("gru", "ppo")], rows()
+    assert set(zip(texts(page, "#runs tbody td:nth-child(2)"), texts(page, "#runs tbody td:nth-child(3)"))) == \
+        {("gru", "ppo")}
+    assert texts(page, "#over-tasks thead th")[:2] == ["memory", "learner"]
+    assert texts(page, "#over-tasks tbody th") + texts(page, "#over-tasks tbody td:nth-child(2)") == ["gru", "ppo"]
+    page.write(".toolbar input", "")
+    page.write("#pairs select", "gru by sac")
+    assert set(texts(page, "#pairs tbody td:nth-child(2)")) == {"ppo"}
+    assert not page.problems, page.problems
+
+
 def check_page(page, file):
     page.open(file)
     answer = texts(page, "#top")[0]
@@ -177,8 +234,16 @@ own = RUNS["repeat_first_easy"]["gru"] + RUNS["memory_len_30"]["gru"]
 assert abs(found["methods"]["gru"]["mean"]["value"] - sum(own) / len(own)) < 1e-12, found["methods"]["gru"]
 assert all(low <= 1 for task in separation.values() for low in task["intraclass_correlation"]["interval"])
 
+(folder / "pairs_of.csv").write_text(table_of_pairs())
+engram("compare", "report", folder / "pairs_of.csv", "--output", folder / "pairs.html", "--resamples=1000")
+found = json.loads((folder / "pairs.json").read_text())
+assert [(row["label"], row["memory"], row["learner"]) for row in found["backbones"]][3] == ("gru by ppo", "gru", "ppo")
+missing = [run for run in found["runs"] if run["state"] == "missing"]
+assert len(missing) == 5 and {(run["backbone"], run["learner"]) for run in missing} == {("lstm by ppo", "ppo")}, missing
+
 chromium = find_chromium()
 if chromium is None:
     skip("there is no chromium (Debian's package chromium) to show the page")
 with Browser(chromium) as browser:
     check_page(browser, folder / "a.html")
+    check_learners(browser, folder / "pairs.html")

@@ -37,6 +37,26 @@ def training(folder):
                for words in commands_of_processes().values())
 
 
+def check_progress(folder):
+    """What inspect says of a tuning that has begun, from the records and runs that are there."""
+    tuning = engram_json("inspect", folder)["tuning"]
+    assert {place["place"] for place in tuning["places"]} == PLACES, tuning
+    found = records(folder / "tune")
+    for place in tuning["places"]:
+        record = found.get(place["place"], {"rungs": [], "chosen": None})
+        assert place["chosen"] == record["chosen"], (place, record)
+        assert place["chosen"] or place["rung"] == len(record["rungs"]) + 1, (place, record)
+        # Four tries to 30 steps, then two to 60, of one seed.
+        runs = place["runs"]
+        assert place["chosen"] or place["rungs"] == 2 and runs["count"] == place["tries"] == (4, 2)[place["rung"] - 1]
+        assert place["chosen"] or 0 < place["steps_ahead"] <= (4 * 30 + 2 * 30 if place["rung"] == 1 else 2 * 30), place
+        assert runs["finished"] + runs["running"] <= runs["count"], place
+    assert tuning["steps_ahead"] == sum(place["steps_ahead"] for place in tuning["places"])
+    told = " ".join(engram("inspect", folder).split())
+    assert f"{tuning['chosen']} of 4 places chosen" in told and "steps ahead" in told, told
+    assert "rung 1 of 2 (to 25% of the steps): 4 tries left" in told, told
+
+
 def kill_again_and_again(folder, *command):
     """Kills the program at several moments of its tuning, and leaves the folder for the same command to go on."""
     for round in range(3):
@@ -84,8 +104,16 @@ def check_whole(folder):
 
 
 def check_killed(folder, whole):
-    kill_again_and_again(folder / "killed", "compare", "--config", "c.ini", "--run", "killed", "--device=cpu")
+    killed = ("compare", "--config", "c.ini", "--run", "killed", "--device=cpu")
+    process = program.start(*killed)
+    wait_for(lambda: training(folder / "killed"), process)
+    kill(process)
+    wait_for(lambda: not training(folder / "killed"), seconds=30)
+    check_progress(folder / "killed")
+    kill_again_and_again(folder / "killed", *killed)
     compare("--run", "killed")
+    tuning = engram_json("inspect", "killed")["tuning"]
+    assert tuning["chosen"] == 4 and tuning["steps_ahead"] == 0, tuning
     assert records(folder / "killed/tune") == records(whole / "tune")
     for run in sorted((whole / "runs").glob("*/*/*/0")) + sorted((whole / "tune/runs").glob("*/*/*/*/100")):
         same_outcome(run, folder / "killed" / run.relative_to(whole))
@@ -147,6 +175,15 @@ def check_sweep(folder):
     engram("sweep", "broken")
     assert records(folder / "broken") == records(folder / "swept")
     assert (folder / "broken/best.ini").read_text() == best
+    # A try that diverges is out; its weights grow ninefold with every update.
+    wild = [*tiny("--run.steps=120", "--run.random_episodes=0", "--learner.weight_decay=10"), "--tune.seeds=100",
+            "--tune.rungs=1", "--tune.learner.learning_rate=1,1e-3"]
+    out = engram("sweep", "wild", *wild)
+    assert "failed: diverged: update" in out, out
+    record = records(folder / "wild")["tmaze/lstm"]
+    assert record["chosen"] == {"learner.learning_rate": "1e-3"} and record["rungs"][0]["tries"][1]["failure"], record
+    (failure,) = (folder / "wild/failures").rglob("*.txt")
+    assert json.loads(failure.read_text())["kind"] == "diverged"
     refuse = functools.partial(program.refused, "sweep")
     refuse("new", *tiny(), saying="[tune] gives no setting to try")
     refuse("new", *tiny(), "--tune.learner.learning_rate=1,x", saying="learner.learning_rate = 'x' is not allowed")

@@ -66,6 +66,9 @@ for backbone in everything["backbones"]:
     page = engram_list(backbone["name"])
     for key in ("parameters", "state_bytes", "multiply_adds_per_step"):
         assert f" {backbone[key]}" in page, (key, page)
+    scale = backbone["first_scale"]
+    assert ("adds to no residual stream" in words(page)) == (scale is None), page
+    assert scale is None or f"at first adds {scale:.2g} to a residual stream" in words(page), (scale, page)
     assert words(backbone["summary"]) in words(page) and words(backbone["summary"]) in words(tables["backbones"])
 
 for name, near in (("tmase", "tmaze"), ("hqtl", "hqlt"), ("tmaze_passive_5o", "tmaze_passive_50"),

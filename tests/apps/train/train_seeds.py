@@ -69,7 +69,12 @@ def check_refused(folder):
     (folder / "damaged/2/weights/last.safetensors/in_the_way").mkdir(parents=True)
     failed = call(ENGRAM, "train", "damaged", "--seeds", "1-2", "--resume", "auto",
                   *with_changes(SIZE, "--run.steps=800"), status=1, saying="1 of 2 runs failed: seed 2: ", timeout=300)
-    assert failed.stderr.count("\n") == 1 and "seed 2: failed: " in failed.stdout, failed
+    assert failed.stderr.count("\n") == 1 and "seed 2: failed (refused): " in failed.stdout, failed
+    # One that diverges says so, alone by its exit status.
+    wild = with_changes(SIZE, "--run.steps=400", "--learner.learning_rate=1", "--learner.weight_decay=10")
+    failed = call(ENGRAM, "train", "wild", "--seeds", "1-2", *wild, status=1, saying="2 of 2 runs failed", timeout=300)
+    assert "seed 1: failed (diverged): " in failed.stdout and "seed 2: failed (diverged): " in failed.stdout, failed
+    call(ENGRAM, "train", "wild_1", "--seed", "1", *wild, status=3, saying="not finite", timeout=300)
     rows = metrics(folder / "damaged/1")
     assert rows[-1]["kind"] == "final" and any(row["environment_steps"] == 800 for row in rows), rows[-3:]
 
