@@ -63,8 +63,7 @@ FastWeightsOptions member_named(const std::string& name) {
 void FastWeightsOptions::list_options(OptionList& list) {
   list_sizes(list, *this, kSwiGluWidth);
   list_memory(list);
-  list.add("convolution", convolution,
-           "a causal convolution over 4 steps of queries, keys and values before their maps");
+  list_convolution(list, convolution);
   list.add("convolution_bias", convolution_bias, "a bias in the convolution");
   list.since(2, "false");
   list.add("value_silu", value_silu, "silu on the values");
