@@ -41,7 +41,11 @@ class BareMemory final : public ProbeNetwork {
     torch::nn::init::uniform_(query_->weight, -bound, bound);
     torch::nn::init::uniform_(key_->weight, -bound, bound);
     const auto* const options = backbone.as<FastWeightsOptions>();
-    if (options == nullptr) return;
+    if (options == nullptr) {
+      torch::nn::init::xavier_uniform_(query_->weight);
+      torch::nn::init::xavier_uniform_(key_->weight);
+      return;
+    }
     options_ = *options;
     features_ = register_module("features", std::make_shared<FastWeightFeatures>(*options_));
     if (options_->rule == FastRule::kDelta)

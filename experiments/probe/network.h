@@ -34,10 +34,10 @@ std::shared_ptr<ProbeNetwork> make_probe_network(const ProbeTask& task, const Ba
 // nothing around it. S keys and values, e = 2.2 S rounded down:
 //   k_t = W_K [e(key_t); v_t] + b_K,   q = W_Q e(key) + b_Q,   v_t the value as a one-hot vector, the answer what q
 //   reads
-// Weights begin as theirs do: e(.) as N(0, 1), W_K and W_Q as U(+-1 / sqrt(width)). Taken are the family fast_weights
-// with rule sum (write strength 1, no decay; attention_norm sum or none) and delta (write strength beta_factor
-// sigmoid(w [e(key_t); v_t] + b), no attention norm), any feature map and key norm, and transformer, which reads by
-// softmax(q . k_t / sqrt(width)); each with one head. Answers are not divided by sqrt(K).
+// Weights begin as theirs do: e(.) as N(0, 1), W_K and W_Q as U(+-1 / sqrt(width)), of softmax as Xavier's. Taken are
+// the family fast_weights with rule sum (write strength 1, no decay; attention_norm sum or none) and delta (write
+// strength beta_factor sigmoid(w [e(key_t); v_t] + b), no attention norm), any feature map and key norm, and
+// transformer, which reads by softmax(q . k_t / sqrt(width)); each with one head. Answers are not divided by sqrt(K).
 std::shared_ptr<ProbeNetwork> make_bare_memory(const ProbeTask& task, const BackboneConfig& backbone);
 // Throws UserError for any other backbone.
 void check_bare_memory(const BackboneConfig& backbone);

@@ -187,18 +187,21 @@ TEST_CASE("MAD's selective copying scatters symbols before a sign and asks for t
   for (const auto& [item, blanks] : blanks_before) CHECK(likely(blanks, 11'000, 0.25));
 }
 
-// From a sequence alone: the words of an automaton, in a known order of its symbols, and what follows what.
+// From a sequence alone: what may follow depends on the word so far, and on nothing else.
 TEST_CASE("RegBench's words are those of an automaton, and right is what it writes in that state") {
   const std::string entry = "regbench:languages=500:max_states=6:alphabet=8:words=10:word_length=12";
   const auto task = make_probe_task(entry);
   std::map<std::size_t, std::int64_t> arcs;
   std::map<std::int64_t, std::int64_t> words_of_sequence, word_lengths;
   std::set<std::int64_t> alphabets;
-  std::int64_t taken = 0, lowest = 0;
+  std::int64_t taken = 0, lowest = 0, different_successors = 0;
   for (const Split split : {Split::kTraining, Split::kTest})
     for (const ProbeSequence& s : sequences(*make_probe_task(entry), split, 3, 500)) {
       REQUIRE(s.symbols.size() == 9 * 12 - 2);
       std::set<std::int64_t> first_sets, seen;
+      std::map<Numbers, std::int64_t> right_after;  // the symbols of a word so far
+      std::set<std::int64_t> after_one_symbol;
+      Numbers word;
       std::int64_t words = 1, length = 1;
       // The set of the first symbol of a word is that of the first state: the same after every separator.
       for (std::size_t t = 0; t < s.symbols.size(); ++t) {
@@ -220,7 +223,13 @@ TEST_CASE("RegBench's words are those of an automaton, and right is what it writ
           std::size_t count = 0;
           for (int bit = 0; bit < 8; ++bit) count += static_cast<std::size_t>(right >> bit & 1);
           CHECK((count >= 1 && count <= 3));
-          if (symbol == 8) first_sets.insert(right);
+          if (symbol == 8)
+            word.clear();
+          else
+            word.push_back(symbol);
+          CHECK(right_after.try_emplace(word, right).first->second == right);
+          if (word.empty()) first_sets.insert(right);
+          if (word.size() == 1) after_one_symbol.insert(right);
           if (count == 2) ++taken, lowest += (right & ((std::int64_t{1} << next) - 1)) == 0;
           seen.insert(next);
           ++arcs[count];
@@ -233,6 +242,7 @@ TEST_CASE("RegBench's words are those of an automaton, and right is what it writ
         }
       }
       CHECK(first_sets.size() == 1);
+      different_successors += after_one_symbol.size() > 1;
       CHECK((words >= 5 && words <= 9));
       ++words_of_sequence[words];
       alphabets.insert(static_cast<std::int64_t>(seen.size()));
@@ -244,6 +254,8 @@ TEST_CASE("RegBench's words are those of an automaton, and right is what it writ
   // Of two symbols that a state writes each comes as often as the other.
   CHECK(likely(lowest, taken, 0.5));
   CHECK(*alphabets.rbegin() == 8);
+  // Arcs of a state lead to different states: seen in sequences whose first state has several.
+  CHECK(different_successors > 500);
 }
 
 TEST_CASE("a training set comes whole and in another order in every pass, for every seed other sequences") {

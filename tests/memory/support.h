@@ -57,14 +57,11 @@ inline std::vector<Variant> small_variants() {
           {"hqlt", {width, layers, branch_norm, {"heads", "1"}, {"window", "70"}, {"mixing", "sum"}}},
           {"hqlt", {width, layers, {"window", "5"}, {"fast_weights", "mlstm"}}},
           {"hqlt", {width, odd, {"window", "3"}, {"fast_weights", "gated_deltanet"}}},
-          {"hqlt", {width, layers, convolution, {"window", "3"}}},
           {"hqlt_delayed_stream", {width, layers, {"window", "5"}}},
-          {"hqlt_delayed_stream", {width, layers, convolution, {"window", "3"}}},
           {"hqlt_delayed_stream", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
           {"hqlt_delayed_stream", {width, layers, odd, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
           {"hqlt_delayed_stream", {width, layers, branch_norm, {"window", "5"}}},
           {"hqlt_delayed_chunk", {width, layers, {"window", "5"}}},
-          {"hqlt_delayed_chunk", {width, layers, convolution, {"window", "3"}, {"positions", "none"}}},
           {"hqlt_delayed_chunk", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
           {"hqlt_delayed_chunk", {width, layers, odd, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
           {"hqlt_delayed_chunk", {width, layers, branch_norm, {"window", "5"}, {"mixing", "scalar"}}},
@@ -108,7 +105,10 @@ inline std::vector<Variant> small_variants() {
           {"s5", {width, layers, {"state_width", "7"}}},
           {"rg_lru", {width, layers, {"state_width", "5"}}},
           {"rg_lru", {width, layers, {"scale_first_step", "true"}}},
-          {"none", {width, layers}}};
+          {"none", {width, layers}},
+          {"hqlt", {width, layers, convolution, {"window", "3"}}},
+          {"hqlt_delayed_stream", {width, layers, convolution, {"window", "3"}}},
+          {"hqlt_delayed_chunk", {width, layers, convolution, {"window", "3"}, {"positions", "none"}}}};
 }
 
 // Whether differences say nothing of its gradients: its maps have corners (many relus of gtrxl;
