@@ -43,9 +43,7 @@ struct ProbeCommand {
 
   void list_options(OptionList& list) {
     list.add("run", run, "folder of the results; what is finished there is not computed again");
-    list.add("preset", preset, {{ProbePreset::kFull, "full"}, {ProbePreset::kSmall, "small"}},
-             "defaults of all that follows, and sizes of the tasks: the published ones, for a GPU, or for minutes on a "
-             "CPU");
+    list_preset(list, preset);
     probe.list_options(list);
     list.add("text", text, "the file of the task text, whose next byte is asked");
     list.add("device", device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
@@ -73,7 +71,7 @@ void print_probe_help(ProbeCommand& command) {
               "AdamW, and measures what they have learnt on longer or harder sequences. DIR gets a file for each task, "
               "backbone, seed and rate, a table (scores.json, scores.csv) and the same to read (probe.md)."})
       << "Tasks, each with its options\n";
-  constexpr std::size_t kNameColumn = 16;
+  constexpr std::size_t kNameColumn = 20;
   for (const ProbeTaskInfo& info : probe_tasks()) {
     const auto task = probe_task_by_name(info.name);
     const OptionList options = own_options(*task);
@@ -190,7 +188,7 @@ int run_probe(const std::vector<std::string>& arguments) {
   if (!command.shard.empty() && command.jobs > 1) throw UserError("--shard is for one process; leave --jobs out");
   const std::vector<ProbeCell> cells = plan_probe(command.probe);
   const torch::Device device = parse_device(command.device);
-  if (command.probe.training.bfloat16 && !device.is_cuda())
+  if (command.probe.training.network.bfloat16 && !device.is_cuda())
     throw UserError("--bfloat16 needs a GPU; the CPU computes in float32");
   const std::filesystem::path folder(command.run);
   std::error_code error;

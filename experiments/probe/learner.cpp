@@ -5,86 +5,30 @@
 #include <numbers>
 #include <utility>
 
-#include "nn/layers/dropout.h"
 #include "nn/layers/seeded_generator.h"
 
 namespace engram {
 
 using torch::Tensor;
 
-class ProbeLearner::Model : public torch::nn::Module {
- public:
-  // seed: of what the backbone draws in training.
-  Model(const ProbeTask& task, const BackboneConfig& backbone, bool bfloat16, std::uint64_t seed)
-      : bfloat16_(bfloat16),
-        symbols_(task.symbols()),
-        second_width_(task.second_symbols() > 0 ? backbone.width() / 2 : 0),
-        embedding_(
-            register_module("embedding", torch::nn::Embedding(task.symbols(), backbone.width() - second_width_))),
-        backbone_(register_module(
-            "backbone", make_backbone(backbone, std::max(task.length(Split::kTraining), task.length(Split::kTest))))),
-        output_(register_module("output", torch::nn::Linear(backbone.width(), task.classes()))) {
-    if (second_width_ > 0)
-      second_embedding_ =
-          register_module("second_embedding", torch::nn::Embedding(task.second_symbols(), second_width_));
-    clock_ = seed_dropout(*this, seed);
-  }
-
-  // Logits [B, Q, classes].
-  Tensor forward(const ProbeBatch& batch) {
-    if (is_training()) clock_->tick();
-    Tensor x_BTD = embed(batch.symbol_BT);
-    if (bfloat16_) x_BTD = x_BTD.to(torch::kBFloat16);
-    const Tensor lengths_B = torch::full({x_BTD.size(0)}, x_BTD.size(1), batch.symbol_BT.options());
-    const Tensor y_BTD = backbone_->forward_fresh(x_BTD, lengths_B);
-    const Tensor index = batch.position_BQ.unsqueeze(2).expand({-1, -1, y_BTD.size(2)});
-    return output_(y_BTD.gather(1, index).to(torch::kFloat32));
-  }
-
-  const SequenceModel& backbone() const { return *backbone_; }
-
- private:
-  Tensor embed(const Tensor& symbol_BT) {
-    if (second_width_ == 0) return embedding_(symbol_BT);
-    return torch::cat({embedding_(symbol_BT.remainder(symbols_)),
-                       second_embedding_(symbol_BT.div(symbols_, /*rounding_mode=*/"floor"))},
-                      -1);
-  }
-
-  bool bfloat16_;
-  std::int64_t symbols_, second_width_;
-  torch::nn::Embedding embedding_, second_embedding_{nullptr};
-  std::shared_ptr<SequenceModel> backbone_;
-  torch::nn::Linear output_;
-  std::shared_ptr<DropoutClock> clock_;
-};
-
 namespace {
 
-// Of logits [B, Q, classes]: mean over all answers.
+// Of logits [B, Q, classes]: mean over all answers that are asked, of which there is one at least.
 Tensor mean_loss(ProbeLoss loss, const Tensor& logits, const Tensor& label_BQ) {
   const Tensor flat = logits.flatten(0, 1), label = label_BQ.flatten();
   if (loss != ProbeLoss::kSquared) {
-    const Tensor nats = torch::nn::functional::cross_entropy(flat, label);
+    const Tensor nats = torch::nn::functional::cross_entropy(
+        flat, label, torch::nn::functional::CrossEntropyFuncOptions().ignore_index(kNotAsked));
     return loss == ProbeLoss::kBits ? nats / std::numbers::ln2 : nats;
   }
-  const Tensor target = torch::zeros_like(flat, torch::requires_grad(false)).scatter_(1, label.unsqueeze(1), 1);
-  return (flat - target).square().sum(1).mean() / 2;
+  const Tensor asked = label != kNotAsked;
+  const Tensor target =
+      torch::zeros_like(flat, torch::requires_grad(false)).scatter_(1, label.clamp_min(0).unsqueeze(1), 1);
+  return ((flat - target).square().sum(1) * asked).sum() / (2 * asked.sum());
 }
 
 constexpr double kSolvedSquaredLoss = 1e-3;  // Schlag et al. 2021, section 6.1.1
 constexpr int kBlock = 64;                   // steps whose sequences are drawn and sent together
-
-Tensor schedule(const ProbeTraining& training) {
-  std::vector<float> rates;
-  const double rising = std::max(1.0, 0.1 * training.steps);
-  for (int i = 0; i < training.steps; ++i) {
-    const double fraction = (i + 1 - rising) / std::max(1.0, training.steps - rising);
-    const double factor = i + 1 < rising ? (i + 1) / rising : 0.5 * (1 + std::cos(std::numbers::pi * fraction));
-    rates.push_back(static_cast<float>(training.learning_rate * factor));
-  }
-  return torch::tensor(rates);
-}
 
 std::vector<Tensor> zeros_like(const std::vector<Tensor>& parameters) {
   std::vector<Tensor> zeros;
@@ -99,24 +43,39 @@ std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
 }
 
 ProbeBatch select(const ProbeBatch& block, std::int64_t index) {
-  return {block.symbol_BT[index], block.position_BQ[index], block.label_BQ[index]};
+  return {block.symbol_BT[index], block.position_BQ[index], block.label_BQ[index],
+          block.right_BQ.defined() ? block.right_BQ[index] : block.right_BQ};
 }
 
 ProbeBatch to_device(const ProbeBatch& batch, torch::Device device) {
-  return {batch.symbol_BT.to(device), batch.position_BQ.to(device), batch.label_BQ.to(device)};
+  return {batch.symbol_BT.to(device), batch.position_BQ.to(device), batch.label_BQ.to(device),
+          batch.right_BQ.defined() ? batch.right_BQ.to(device) : batch.right_BQ};
 }
 
 }  // namespace
+
+std::vector<float> rates_of_steps(const ProbeTraining& training) {
+  std::vector<float> rates;
+  const double rising = std::max(1.0, training.warmup * training.steps);
+  for (int i = 0; i < training.steps; ++i) {
+    const double fraction = (i + 1 - rising) / std::max(1.0, training.steps - rising);
+    const double falling =
+        training.final_rate + (1 - training.final_rate) * (1 + std::cos(std::numbers::pi * fraction)) / 2;
+    const double factor = i + 1 < rising ? (i + 1) / rising : falling;
+    rates.push_back(static_cast<float>(training.learning_rate * factor));
+  }
+  return rates;
+}
 
 ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone, const ProbeTraining& training,
                            std::uint64_t seed, torch::Device device)
     : task_(task), training_(training), seed_(seed), device_(device), recorded_(device) {
   {
     const SeededGenerator drawing(seed);
-    model_ = std::make_shared<Model>(task, backbone, training.bfloat16, seed);
+    network_ = make_probe_network(task, backbone, training.network, seed);
   }
-  model_->to(device);
-  for (const auto& item : model_->named_parameters()) {
+  network_->to(device);
+  for (const auto& item : network_->named_parameters()) {
     if (!item.value().requires_grad()) continue;
     const bool matrix = item.value().dim() >= 2 && !item.key().ends_with("embedding.weight");
     (matrix ? decayed_ : plain_).push_back(item.value());
@@ -125,7 +84,7 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
     decayed_moments_[moment] = zeros_like(decayed_);
     plain_moments_[moment] = zeros_like(plain_);
   }
-  rate_of_step_ = schedule(training).to(device);
+  rate_of_step_ = torch::tensor(rates_of_steps(training)).to(device);
   step_ = torch::zeros({1}, torch::dtype(torch::kInt64).device(device));
   loss_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(device));
 }
@@ -133,7 +92,7 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
 std::optional<int> ProbeLearner::train(int validation_sequences) {
   std::optional<int> diverged_at;
   for (int first = 0, count = 0; first < training_.steps; first += count) {
-    model_->train();
+    network_->train();
     const int until_validation = training_.validate_every - first % training_.validate_every;
     count = std::min({kBlock, training_.steps - first, until_validation});
     const ProbeBatch block = to_device(
@@ -164,9 +123,10 @@ bool ProbeLearner::validate(int step, int sequences) {
     best_parameters_.clear();
     for (const Tensor& parameter : parameters()) best_parameters_.push_back(parameter.detach().clone());
   }
+  if (training_.patience > 0 && step - best_.step >= training_.patience) return true;
   switch (task_.loss()) {
     case ProbeLoss::kCrossEntropy:
-      return validation.accuracy == 1;
+      return validation.accuracy >= training_.stop_accuracy;
     case ProbeLoss::kSquared:
       return validation.loss < kSolvedSquaredLoss;
     case ProbeLoss::kBits:
@@ -183,7 +143,7 @@ std::vector<Tensor> ProbeLearner::parameters() const {
 
 void ProbeLearner::step(const ProbeBatch& batch) {
   recorded_.run({batch.symbol_BT, batch.position_BQ, batch.label_BQ}, [this](const std::vector<Tensor>& inputs) {
-    launch_step({inputs[0], inputs[1], inputs[2]});
+    launch_step({inputs[0], inputs[1], inputs[2], {}});
     return std::vector<Tensor>{};
   });
 }
@@ -191,7 +151,7 @@ void ProbeLearner::step(const ProbeBatch& batch) {
 void ProbeLearner::launch_step(const ProbeBatch& batch) {
   const std::vector<Tensor> all = parameters();
   for (const Tensor& parameter : all) parameter.mutable_grad().reset();
-  const Tensor loss = mean_loss(task_.loss(), model_->forward(batch), batch.label_BQ);
+  const Tensor loss = mean_loss(task_.loss(), network_->forward(batch), batch.label_BQ);
   loss.backward();
 
   const torch::NoGradGuard no_grad;
@@ -214,22 +174,28 @@ void ProbeLearner::launch_step(const ProbeBatch& batch) {
 
 ProbeAccuracy ProbeLearner::evaluate(Split split, int sequences) {
   const torch::NoGradGuard no_grad;
-  model_->eval();
+  network_->eval();
   const int batches = (sequences + training_.batch - 1) / training_.batch;
   Tensor correct_Q = torch::zeros({task_.questions(split)}, torch::dtype(torch::kInt64).device(device_));
+  Tensor asked_Q = torch::zeros_like(correct_Q);
   Tensor loss = torch::zeros({}, torch::dtype(torch::kFloat64).device(device_));
   for (int i = 0; i < batches; ++i) {
     const ProbeBatch batch =
         to_device(select(task_.draw(split, seed_, static_cast<std::uint32_t>(i), 1, training_.batch), 0), device_);
-    const Tensor logits = model_->forward(batch);
-    correct_Q += (logits.argmax(-1) == batch.label_BQ).sum(0);
-    loss += mean_loss(task_.loss(), logits, batch.label_BQ);
+    const Tensor logits = network_->forward(batch), answer_BQ = logits.argmax(-1),
+                 asked_BQ = batch.label_BQ != kNotAsked;
+    const Tensor right_BQ = batch.right_BQ.defined() ? batch.right_BQ.bitwise_right_shift(answer_BQ).bitwise_and(1) == 1
+                                                     : answer_BQ == batch.label_BQ;
+    correct_Q += (right_BQ & asked_BQ).sum(0);
+    asked_Q += asked_BQ.sum(0);
+    loss += mean_loss(task_.loss(), logits, batch.label_BQ) * asked_BQ.sum();
   }
-  const Tensor fraction_Q = correct_Q.to(torch::kCPU, torch::kFloat64) / (batches * training_.batch);
+  const double asked = asked_Q.sum().item<double>();
+  const Tensor fraction_Q = correct_Q.to(torch::kCPU, torch::kFloat64) / asked_Q.to(torch::kCPU, torch::kFloat64);
   const double* const values = fraction_Q.const_data_ptr<double>();
-  return {fraction_Q.mean().item<double>(), loss.item<double>() / batches, {values, values + fraction_Q.numel()}};
+  return {correct_Q.sum().item<double>() / asked, loss.item<double>() / asked, {values, values + fraction_Q.numel()}};
 }
 
-ModelCost ProbeLearner::backbone_cost() const { return model_->backbone().cost(); }
+ModelCost ProbeLearner::backbone_cost() const { return network_->backbone_cost(); }
 
 }  // namespace engram

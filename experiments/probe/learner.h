@@ -1,5 +1,5 @@
-// ProbeLearner: a backbone between an embedding and a linear map, taught a ProbeTask by AdamW on its loss. On
-// a GPU a training step is recorded once and replayed; the host waits once in 64 steps.
+// ProbeLearner: a network around a backbone, taught a ProbeTask by AdamW on its loss. On a GPU a training step is
+// recorded once and replayed; the host waits once in 64 steps.
 #pragma once
 
 #include <torch/torch.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agents/learn/recorded_step.h"
+#include "experiments/probe/network.h"
 #include "experiments/probe/task.h"
 #include "memory/core/registry.h"
 
@@ -18,17 +19,25 @@ namespace engram {
 struct ProbeTraining {
   int steps = 10'000;
   int batch = 128;              // sequences
-  double learning_rate = 1e-3;  // the greatest; a tenth of the steps rises to it, a cosine falls from it to 0
+  double learning_rate = 1e-3;  // the greatest; the rate rises to it in a straight line, then falls by a cosine
+  double warmup = 0.1;          // part of the steps in which it rises
+  double final_rate = 0;        // the last one, as a part of the greatest
   double weight_decay = 0.01;   // of matrices (Loshchilov and Hutter 2019)
   double clip_gradient_norm = 1;
   int validate_every = 200;  // steps, as Grazzi et al. 2025 do
-  bool bfloat16 = false;     // activations and products, on a GPU
+  int patience = 0;          // steps without a better validation that end the training; 0: any number
+  double stop_accuracy = 1;  // in validation, that ends the training (kCrossEntropy)
+  ProbeNetworkOptions network;
 };
+
+// The learning rate of each training step.
+std::vector<float> rates_of_steps(const ProbeTraining& training);
 
 struct ProbeAccuracy {
   double accuracy = 0;              // of all answers
   double loss = 0;                  // the task's, mean over all answers
-  std::vector<double> by_question;  // in the order of the questions: for parity by length, for copying by item
+  std::vector<double> by_question;  // in the order of the questions: for parity by length, for copying by item; not a
+                                    // number where none was asked
 };
 
 struct ProbeValidation {
@@ -44,7 +53,7 @@ class ProbeLearner {
 
   // All steps, with a validation on at least `validation_sequences` every `validate_every` steps and at the end. Leaves
   // the weights of the best validation, the first of equals: of the highest accuracy, or of the lowest loss unless
-  // that is kCrossEntropy. It ends with an accuracy of 1 (kCrossEntropy) or a squared loss below 0.001, as published.
+  // that is kCrossEntropy. It ends with stop_accuracy (kCrossEntropy) or a squared loss below 0.001, as published.
   // Returns nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
   std::optional<int> train(int validation_sequences);
   // Mean loss of the last block of steps.
@@ -59,8 +68,6 @@ class ProbeLearner {
   ModelCost backbone_cost() const;
 
  private:
-  class Model;
-
   void step(const ProbeBatch& batch);
   void launch_step(const ProbeBatch& batch);
   // Whether training has reached its end with it.
@@ -71,7 +78,7 @@ class ProbeLearner {
   const ProbeTraining training_;
   const std::uint64_t seed_;
   const torch::Device device_;
-  std::shared_ptr<Model> model_;
+  std::shared_ptr<ProbeNetwork> network_;
   std::vector<torch::Tensor> decayed_, plain_;  // parameters with and without weight decay
   std::vector<torch::Tensor> decayed_moments_[2], plain_moments_[2];
   torch::Tensor rate_of_step_, step_, loss_;  // on the device

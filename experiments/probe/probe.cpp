@@ -1,7 +1,6 @@
 #include "experiments/probe/probe.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -9,19 +8,14 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
 #include "agents/run/machine/hardware.h"
 #include "base/error.h"
-#include "base/formatted.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "base/words.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/experiment.h"
-#include "experiments/results/csv.h"
-#include "experiments/statistics/aggregate.h"
 #include "storage/build_info.h"
 #include "storage/digest.h"
 #include "storage/files.h"
@@ -31,42 +25,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> split_words(const std::string& list, const char* option) {
-  const std::vector<std::string> words = split_list(list);
-  for (const std::string& word : words)
-    if (word.empty()) throw UserError(std::string("--") + option + " '" + list + "' has an empty entry");
-  return words;
-}
-
-template <class Number>
-Number parse_number(const std::string& text, const char* option, Number low, Number high) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= low && value <= high))
-    throw UserError(std::string("--") + option + " has '" + text + "'; it takes numbers " + number_text(low) + ".." +
-                    number_text(high));
-  return value;
-}
-
-std::vector<double> parse_rates(const std::string& text) {
-  std::vector<double> rates;
-  for (const std::string& word : split_words(text, "rates")) {
-    const double rate = parse_number(word, "rates", 1e-8, 1.0);
-    if (std::find(rates.begin(), rates.end(), rate) != rates.end())
-      throw UserError("--rates '" + text + "' has " + word + " twice");
-    rates.push_back(rate);
-  }
-  return rates;
-}
-
 // The backbone of an entry such as "hqlt:mixing=sum": sizes of the options where it has them, then its own settings.
 BackboneConfig make_config(const std::string& entry, const ProbeOptions& options, const ProbeTask& task) {
   const NamedSettings parsed = parse_named_settings(entry);
   BackboneConfig config(parsed.name);
   OptionList list = config.options();
-  const std::string layers = options.layers == "published"
-                                 ? std::to_string(task.layers())
-                                 : std::to_string(parse_number(options.layers, "layers", 1, 256));
+  const std::string layers = std::to_string(probe_layers(options).value_or(task.layers()));
   const std::vector<std::pair<std::string, std::string>> sizes = {{"memory.width", std::to_string(options.width)},
                                                                   {"memory.heads", std::to_string(options.heads)},
                                                                   {"memory.layers", layers},
@@ -88,7 +52,7 @@ BackboneConfig make_config(const std::string& entry, const ProbeOptions& options
 // for by making networks, so what was found is kept.
 BackboneConfig matched_config(const std::string& entry, const ProbeOptions& options, const ProbeTask& task) {
   BackboneConfig backbone = make_config(entry, options, task);
-  const std::string reference = split_words(options.backbones, "backbones").front();
+  const std::string reference = probe_entries(options.backbones, "backbones").front();
   if (options.match == Match::kNone || entry == reference) return backbone;
   // No parameter counts steps, so that the agent's task does not matter.
   Config goal, config;
@@ -107,6 +71,22 @@ std::string hex_digest(const std::string& text) {
   return digest.hex();
 }
 
+// With as many steps as --epochs says of this task.
+ProbeTraining training_of(const ProbeOptions& options, const ProbeTask& task, const std::string& entry) {
+  ProbeTraining training = options.training;
+  if (options.epochs == 0) return training;
+  const std::int64_t sequences = task.training_sequences();
+  if (sequences == 0)
+    throw UserError("--epochs " + std::to_string(options.epochs) + " are passes over a training set, and '" + entry +
+                    "' has none: every sequence is new");
+  const std::int64_t steps = (options.epochs * sequences + training.batch - 1) / training.batch;
+  if (steps > kMostProbeSteps)
+    throw UserError("--epochs " + std::to_string(options.epochs) + " of '" + entry + "' are " + std::to_string(steps) +
+                    " steps, more than " + std::to_string(kMostProbeSteps));
+  training.steps = static_cast<int>(steps);
+  return training;
+}
+
 std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const BackboneConfig& backbone,
                           const ProbeCell& cell) {
   const auto json_of = [](const std::vector<OptionValue>& values) {
@@ -116,7 +96,7 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
   };
   OptionList task_options("");
   task.list_options(task_options);
-  const ProbeTraining& training = options.training;
+  const ProbeTraining training = training_of(options, task, cell.task);
   Json json = {{"task", parse_named_settings(cell.task).name},
                {"task_options", json_of(task_options.values())},
                {"backbone", backbone.name()},
@@ -125,10 +105,15 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
                {"learning_rate", cell.rate},
                {"steps", training.steps},
                {"batch", training.batch},
+               {"warmup", training.warmup},
+               {"final_rate", training.final_rate},
                {"weight_decay", training.weight_decay},
                {"clip_gradient_norm", training.clip_gradient_norm},
                {"validate_every", training.validate_every},
-               {"bfloat16", training.bfloat16},
+               {"patience", training.patience},
+               {"stop_accuracy", training.stop_accuracy},
+               {"embedding_std", training.network.embedding_std},
+               {"bfloat16", training.network.bfloat16},
                {"test_sequences", options.test_sequences}};
   if (const std::string content = task.content(); !content.empty()) json["content"] = content;
   return json_text(json);
@@ -138,128 +123,17 @@ Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 
 std::string device_text(torch::Device device) { return device.is_cuda() ? "GPU" : "CPU"; }
 
-std::string percent(double fraction) { return formatted("%.1f", 100 * fraction); }
-
-std::string mean_loss_text(const std::vector<double>& losses) {
-  if (losses.empty()) return "-";
-  return formatted("%.4f", std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size()));
-}
-
-// One task's and backbone's cells at the rate that counts.
-struct Row {
-  double rate = 0;
-  std::vector<std::optional<ProbeResult>> by_seed;
-};
-
-// The best in validation as ProbeLearner::train() takes it: by the loss unless that is kCrossEntropy.
-Row best_row(const std::vector<Row>& rows, ProbeLoss loss) {
-  const bool by_loss = loss != ProbeLoss::kCrossEntropy;
-  const double worst = by_loss ? -1e9 : 0;
-  const auto validation = [&](const Row& row) {
-    double sum = 0;
-    int count = 0;
-    for (const auto& result : row.by_seed) {
-      if (!result) continue;
-      const double score = by_loss ? -result->validation_loss.value_or(-worst) : result->validation_accuracy;
-      sum += result->diverged_at ? worst : score;
-      ++count;
-    }
-    return count == 0 ? worst - 1 : sum / count;
-  };
-  return *std::max_element(rows.begin(), rows.end(),
-                           [&](const Row& a, const Row& b) { return validation(a) < validation(b); });
-}
-
-ScoreTable empty_table(const ProbeOptions& options, const std::string& metric = "normalised accuracy",
-                       const std::string& units = "fraction of the way from chance to perfect") {
-  return {metric, units, split_words(options.tasks, "tasks"), split_words(options.backbones, "backbones"),
-          parse_seeds(options.seeds)};
-}
-
 }  // namespace
 
-ProbeOptions::ProbeOptions(ProbePreset preset) {
-  if (preset == ProbePreset::kFull) return;
-  tasks =
-      "parity:train_length=20:test_length=64,modular:train_length=16:test_length=48,"
-      "recall:pairs=4:length=24:alphabet=8,rewritten:pairs=4:length=24:alphabet=8,copy:items=4:alphabet=4:delay=16,"
-      "selective_copy:items=4:alphabet=4:length=20,retrieval:keys=12";
-  rates = "0.003";
-  width = 32;
-  heads = 2;
-  window = 8;
-  test_sequences = 128;
-  training.steps = 600;
-  training.validate_every = 50;
-  training.batch = 32;
-}
-
-void ProbeOptions::list_options(OptionList& list) {
-  list.add(
-      "tasks", tasks,
-      "tasks, separated by commas, each NAME or NAME:key=value:key=value; what an entry leaves open is the preset's");
-  list.add(
-      "backbones", backbones,
-      "backbones, each NAME or NAME:key=value..., the keys those of [memory]; a value that is a list is put in square "
-      "brackets: stack:stack=[deltanet,window:window=8]");
-  list.add("seeds", seeds, "seeds of weights and sequences: 0-4,8");
-  list.add("rates", rates, "learning rates; of several the one that is best in validation counts");
-  list.add("layers", layers, "layers of the backbones: a number, or published (2; modular 3, retrieval 1)");
-  list.add("width", width, {1, 1 << 14}, "width of the backbones");
-  list.add("match", match, {{Match::kNone, "none"}, {Match::kParameters, "parameters"}},
-           "parameters: the others get the widths at which they have as many as the first backbone");
-  list.add("heads", heads, {1, 1 << 10}, "heads of those that have any");
-  list.add("window", window, {1, 1 << 20}, "window or chunk of those that have one, steps");
-  list.add("steps", training.steps, {1, 100'000'000}, "training steps");
-  list.add("batch", training.batch, {1, 1 << 20}, "sequences of a training step");
-  list.add("weight_decay", training.weight_decay, {0, 10}, "of AdamW, for matrices");
-  list.add("clip_gradient_norm", training.clip_gradient_norm, {1e-9, 1e9}, "greatest norm of the whole gradient");
-  list.add("validate_every", training.validate_every, {1, 100'000'000},
-           "training steps from a validation to the next; the best one's weights are tested");
-  list.add("bfloat16", training.bfloat16, "activations and products in bfloat16, on a GPU");
-  list.add("test_sequences", test_sequences, {1, 1 << 24}, "sequences of a test, rounded up to whole batches");
-}
-
-std::string with_preset_sizes(const std::string& tasks, ProbePreset preset) {
-  std::string result;
-  for (const std::string& entry : split_words(tasks, "tasks")) {
-    const NamedSettings given = parse_named_settings(entry);
-    result += (result.empty() ? "" : ",") + entry;
-    for (const std::string& sized : split_words(ProbeOptions(preset).tasks, "tasks")) {
-      const NamedSettings usual = parse_named_settings(sized);
-      if (usual.name != given.name) continue;
-      for (const auto& [key, value] : usual.settings)
-        if (std::ranges::count(given.settings, key, &std::pair<std::string, std::string>::first) == 0)
-          result += ":" + key + "=" + value;
-    }
-  }
-  return result;
-}
-
-std::string with_text(const std::string& tasks, const std::string& file) {
-  std::string result;
-  int found = 0;
-  for (const std::string& entry : split_words(tasks, "tasks")) {
-    const NamedSettings given = parse_named_settings(entry);
-    result += (result.empty() ? "" : ",") + entry;
-    if (given.name != "text") continue;
-    if (std::ranges::count(given.settings, "file", &std::pair<std::string, std::string>::first) > 0)
-      throw UserError("--text '" + file + "' and '" + entry + "' both name a file");
-    result += ":file=[" + file + "]";
-    ++found;
-  }
-  if (found == 0) throw UserError("--text '" + file + "' is for the task text, which is not among --tasks " + tasks);
-  return result;
-}
-
 std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {
-  const ScoreTable table = empty_table(options);
+  const ScoreTable table = probe_table(options);
   std::vector<ProbeCell> cells;
   for (const std::string& task_entry : table.tasks) {
     const auto task = make_probe_task(task_entry);
     for (const std::string& backbone_entry : table.methods) {
       const BackboneConfig backbone = matched_config(backbone_entry, options, *task);
-      for (const double rate : parse_rates(options.rates))
+      if (task->model() == ProbeModel::kMemory) check_bare_memory(backbone);
+      for (const double rate : probe_rates(options))
         for (const std::uint64_t seed : table.seeds) {
           ProbeCell cell{task_entry, backbone_entry, seed, rate, {}, {}};
           cell.identity = cell_identity(options, *task, backbone, cell);
@@ -273,7 +147,7 @@ std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {
 }
 
 double probe_work(const ProbeOptions& options) {
-  const ScoreTable table = empty_table(options);
+  const ScoreTable table = probe_table(options);
   double most = 0;
   for (const std::string& task_entry : table.tasks) {
     const auto task = make_probe_task(task_entry);
@@ -287,7 +161,7 @@ double probe_work(const ProbeOptions& options) {
 ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, torch::Device device,
                            const std::filesystem::path& folder) {
   const auto task = make_probe_task(cell.task);
-  ProbeTraining training = options.training;
+  ProbeTraining training = training_of(options, *task, cell.task);
   training.learning_rate = cell.rate;
   const auto begin = std::chrono::steady_clock::now();
   ProbeLearner learner(*task, matched_config(cell.backbone, options, *task), training, cell.seed, device);
@@ -299,11 +173,13 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
   result.validation_accuracy = learner.best().accuracy;
   result.validation_loss = learner.best().loss;
   result.best_step = learner.best().step;
-  result.chance = 1.0 / task->classes();
+  result.chance = task->chance();
   result.loss = learner.last_loss();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result.cost = learner.backbone_cost();
 
+  Json by_question = Json::array();
+  for (const double accuracy : test.by_question) by_question.push_back(finite_or_null(accuracy));
   Json validations = Json::array();
   for (const ProbeValidation& validation : learner.validations())
     validations.push_back(
@@ -317,7 +193,7 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
                      {"validations", validations},
                      {"chance", result.chance},
                      {"normalised_accuracy", result.normalised()},
-                     {"accuracy_by_question", test.by_question},
+                     {"accuracy_by_question", by_question},
                      {"test_loss", finite_or_null(test.loss)},
                      {"validation_loss", finite_or_null(learner.best().loss)},
                      {"loss", finite_or_null(result.loss)},
@@ -354,7 +230,7 @@ std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::fil
   result.validation_accuracy = number("validation_accuracy");
   result.best_step = static_cast<int>(number("best_step"));
   result.chance = number("chance");
-  if (!(result.chance > 0 && result.chance < 1 && result.accuracy >= 0 && result.accuracy <= 1)) refuse();
+  if (!(result.chance >= 0 && result.chance < 1 && result.accuracy >= 0 && result.accuracy <= 1)) refuse();
   for (const auto& [key, loss] :
        {std::pair("test_loss", &result.test_loss), {"validation_loss", &result.validation_loss}})
     if (json.contains(key) && json[key].is_number()) *loss = json[key].get<double>();
@@ -367,104 +243,6 @@ std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::fil
   else
     result.loss = number("loss");
   return result;
-}
-
-ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem::path& folder) {
-  const std::vector<ProbeCell> cells = plan_probe(options);
-  const std::size_t rates = parse_rates(options.rates).size();
-  ProbeSummary summary{empty_table(options), empty_table(options, "test loss", "mean over answers"), {}, 0};
-  const std::vector<std::string>&tasks = summary.table.tasks, &backbones = summary.table.methods;
-  const std::vector<std::uint64_t>& seeds = summary.table.seeds;
-  std::vector<std::string> left_out;
-  std::vector<Row> rows;  // tasks x backbones
-  std::size_t next = 0;
-  for (std::size_t task = 0; task < tasks.size(); ++task) {
-    const ProbeLoss loss = make_probe_task(tasks[task])->loss();
-    for (std::size_t backbone = 0; backbone < backbones.size(); ++backbone) {
-      std::vector<Row> candidates;
-      for (std::size_t rate = 0; rate < rates; ++rate) {
-        Row row{cells[next].rate, {}};
-        for (std::size_t seed = 0; seed < seeds.size(); ++seed, ++next) {
-          row.by_seed.push_back(read_probe_cell(cells[next], folder / "cells"));
-          if (!row.by_seed.back()) ++summary.missing;
-        }
-        candidates.push_back(std::move(row));
-      }
-      rows.push_back(best_row(candidates, loss));
-      for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
-        const auto& result = rows.back().by_seed[seed];
-        const std::string name = tasks[task] + ", " + backbones[backbone] + ", seed " + std::to_string(seeds[seed]);
-        if (!result)
-          left_out.push_back(name + ": not finished");
-        else if (result->diverged_at)
-          left_out.push_back(name + ": the loss was not finite after " + counted(*result->diverged_at, "step"));
-        else {
-          summary.table.at(task, backbone, seed) = result->normalised();
-          summary.losses.at(task, backbone, seed) = result->test_loss;
-        }
-      }
-    }
-  }
-
-  std::vector<std::vector<std::optional<Estimate>>> estimates;
-  const bool any = std::any_of(summary.table.scores.begin(), summary.table.scores.end(),
-                               [](const auto& score) { return score.has_value(); });
-  if (any) estimates = aggregate(summary.table).cells;
-
-  std::string& text = summary.markdown;
-  text =
-      "# Probes\n\nNormalised accuracy, (accuracy - chance) / (1 - chance), in percent: mean over seeds, its 95% "
-      "bootstrap interval,\nbest and median. Test loss: mean over seeds of the task's loss, "
-      "of an answer (text: bits a byte). " +
-      std::to_string(options.training.steps) + " steps of " + std::to_string(options.training.batch) +
-      " sequences, width " + std::to_string(options.width) + ", heads " + std::to_string(options.heads) + ", layers " +
-      options.layers + ", window " + std::to_string(options.window) + ", AdamW, learning rates " + options.rates +
-      ", seeds " + options.seeds + ".\nTested are the weights that are best in validation, every " +
-      std::to_string(options.training.validate_every) + " steps; best step: their median training steps.\n";
-  for (std::size_t task = 0; task < tasks.size(); ++task) {
-    text += "\n## " + tasks[task] + "\n\n" +
-            "| backbone | mean | 95% interval | best | median | test loss | seeds | rate | best step | parameters | "
-            "state bytes | seconds a run |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
-    for (std::size_t backbone = 0; backbone < backbones.size(); ++backbone) {
-      std::vector<double> scores, losses;
-      for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
-        if (const auto& score = summary.table.at(task, backbone, seed)) scores.push_back(*score);
-        if (const auto& loss = summary.losses.at(task, backbone, seed)) losses.push_back(*loss);
-      }
-      text += "| " + backbones[backbone];
-      if (scores.empty()) {
-        text += " | - | - | - | - | - | 0 | - | - | - | - | - |\n";
-        continue;
-      }
-      const Row& row = rows[task * backbones.size() + backbone];
-      const Estimate estimate = *estimates[task][backbone];
-      double seconds = 0;
-      const ProbeResult* any_result = nullptr;
-      std::vector<double> best_steps;
-      for (const auto& result : row.by_seed)
-        if (result) {
-          seconds += result->seconds;
-          best_steps.push_back(result->best_step);
-          any_result = &*result;
-        }
-      text += " | " + percent(estimate.value) + " | " +
-              (estimate.interval ? percent(estimate.interval->first) + " to " + percent(estimate.interval->second)
-                                 : std::string("one run")) +
-              " | " + percent(*std::max_element(scores.begin(), scores.end())) + " | " +
-              percent(quantile(scores, 0.5)) + " | " + mean_loss_text(losses) + " | " + std::to_string(scores.size()) +
-              " | " + number_text(row.rate) + " | " + std::to_string(std::lround(quantile(best_steps, 0.5))) + " | " +
-              std::to_string(any_result->cost.parameters) + " | " + std::to_string(any_result->cost.state_bytes) +
-              " | " + std::to_string(std::lround(seconds / static_cast<double>(best_steps.size()))) + " |\n";
-    }
-  }
-  if (!left_out.empty()) text += "\nLeft out:\n\n";
-  for (const std::string& line : left_out) text += "- " + line + "\n";
-
-  write_score_table(summary.table, folder / "scores.json");
-  write_score_table(summary.table, folder / "scores.csv");
-  write_score_table(summary.losses, folder / "losses.csv");
-  replace_file(folder / "probe.md", [&](std::ostream& out) { out << text; });
-  return summary;
 }
 
 }  // namespace engram

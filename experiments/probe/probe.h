@@ -11,40 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "base/options.h"
-#include "experiments/plan/experiment.h"
-#include "experiments/probe/learner.h"
+#include "experiments/probe/options.h"
 #include "experiments/statistics/score_table.h"
 
 namespace engram {
-
-// kFull: the published sizes, for a GPU. kSmall: minutes on a CPU.
-enum class ProbePreset { kFull, kSmall };
-
-struct ProbeOptions {
-  std::string tasks = "parity,modular,recall,rewritten,copy,selective_copy,retrieval";
-  std::string backbones =
-      "transformer,deltanet,deltanet:beta_factor=1,hqlt,hqlt:beta_factor=1,hqlt_delayed_stream,hqlt_delayed_chunk";
-  std::string seeds = "0-2";
-  std::string rates = "0.005,0.001";  // learning rates; of several the best in validation counts
-  std::string layers = "published";   // or a number
-  int width = 128;
-  Match match = Match::kNone;
-  int heads = 4;
-  int window = 16;
-  int test_sequences = 256;
-  ProbeTraining training;
-
-  explicit ProbeOptions(ProbePreset preset = ProbePreset::kFull);
-  void list_options(OptionList& list);
-};
-
-// A list of tasks as in ProbeOptions::tasks. Each gets the options that the preset gives it and the list leaves open,
-// so that "parity" of kSmall is parity in small. Throws UserError for a malformed entry.
-std::string with_preset_sizes(const std::string& tasks, ProbePreset preset);
-
-// The list whose entries of the task text read `file`. Throws UserError if there is none, or one that names its own.
-std::string with_text(const std::string& tasks, const std::string& file);
 
 struct ProbeCell {
   std::string task, backbone;  // entries as given

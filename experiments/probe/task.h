@@ -1,6 +1,6 @@
 // ProbeTask: what a memory can do, asked without reinforcement learning. Sequences of symbols with questions in them;
-// every sequence is a pure function of (seed, split, batch, row), so that training, validation and test never share one
-// and all backbones see the same.
+// every sequence is a pure function of (seed, split, batch, row), or of its number in a training set, so that training,
+// validation and test never share one and all backbones see the same.
 //
 // Shapes: B sequences, T symbols, Q questions of a sequence.
 #pragma once
@@ -26,11 +26,24 @@ enum class ProbeLoss {
   kBits,          // cross-entropy in bits
 };
 
-// int64, on the CPU. At position p of a sequence, which is the last symbol that may be used, the answer is a class.
+// What stands between the sequence and the outputs of a question.
+enum class ProbeModel {
+  kPlaces,  // the backbone's output at the place of the question, and a linear map
+  kLast,    // that at the last symbol and a code of the place, through an MLP (Poli et al. 2024)
+  kMemory,  // the backbone's memory alone (experiments/probe/bare_memory.h)
+};
+
+// Of a question that is not asked: it counts neither in the loss nor in the accuracy.
+inline constexpr std::int64_t kNotAsked = -1;
+
+// int64, on the CPU. At position p of a sequence, which is the last symbol that may be used, the answer is a class, or
+// kNotAsked.
 struct ProbeBatch {
   torch::Tensor symbol_BT;
   torch::Tensor position_BQ;
   torch::Tensor label_BQ;
+  // Where several answers are right: bit c says that class c is. Undefined where the label alone is.
+  torch::Tensor right_BQ;
 };
 
 class ProbeTask {
@@ -41,7 +54,7 @@ class ProbeTask {
   virtual void list_options(OptionList& list) = 0;
   // Throws UserError if values contradict each other.
   virtual void check() const {}
-  // Reads what the task needs besides its options. Throws UserError if it cannot be read or does not do.
+  // Reads or makes what the task needs besides its options. Throws UserError if it cannot be read or does not do.
   virtual void load() {}
 
   virtual int symbols() const = 0;  // of the alphabet
@@ -49,10 +62,17 @@ class ProbeTask {
   // of the two is embedded in half of the width.
   virtual int second_symbols() const { return 0; }
   virtual ProbeLoss loss() const { return ProbeLoss::kCrossEntropy; }
-  virtual int classes() const = 0;          // equally likely
+  virtual ProbeModel model() const { return ProbeModel::kPlaces; }
+  virtual int classes() const = 0;
+  // Accuracy of a guess, which normalised accuracies call 0; 0 where the published figures are plain accuracies.
+  virtual double chance() const { return 1.0 / classes(); }
+  // Whether batches have right_BQ; then there are at most 63 classes.
+  virtual bool several_right() const { return false; }
   virtual int layers() const { return 2; }  // of the published models
   virtual int length(Split split) const = 0;
   virtual int questions(Split split) const = 0;
+  // Different sequences of training, which come again in an order of their own in every pass over them; 0: all are new.
+  virtual int training_sequences() const { return 0; }
   // What else the sequences depend on: the digest of a file, say.
   virtual std::string content() const { return ""; }
 
@@ -60,10 +80,18 @@ class ProbeTask {
   ProbeBatch draw(Split split, std::uint64_t seed, std::uint32_t first, std::int64_t batches, std::int64_t rows) const;
 
  protected:
-  // One sequence: symbol_T of length(split), position_Q and label_Q of questions(split).
-  virtual void fill(Split split, Rng random, std::int64_t* symbol_T, std::int64_t* position_Q,
-                    std::int64_t* label_Q) const = 0;
+  // Of one sequence: T = length(split), Q = questions(split).
+  struct Sequence {
+    std::int64_t* symbol_T;
+    std::int64_t* position_Q;
+    std::int64_t* label_Q;
+    std::int64_t* right_Q;  // null unless several_right()
+  };
+  virtual void fill(Split split, Rng random, const Sequence& out) const = 0;
 };
+
+// "training_sequences" of a task that has a training set.
+void list_training_sequences(OptionList& list, int& training_sequences);
 
 struct ProbeTaskInfo {
   std::string name, description;

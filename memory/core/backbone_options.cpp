@@ -34,6 +34,11 @@ void list_beta_factor(OptionList& list, int& beta_factor) {
            "largest write strength of the delta rule; 2 admits negative eigenvalues");
 }
 
+void list_convolution(OptionList& list, bool& convolution) {
+  list.add("convolution", convolution,
+           "a causal convolution over 4 steps of queries, keys and values before their maps");
+}
+
 void BlockOptions::list_training(OptionList& list) {
   list_dropout(list, dropout);
   list.add("weight_std", weight_std, {1e-6, 1}, "standard deviation of the linear maps' first weights");

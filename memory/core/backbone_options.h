@@ -80,7 +80,8 @@ struct HqltSharedOptions : BlockOptions {
   Mixing mixing = Mixing::kVector;
   bool branch_norm = false;  // fast weights and window are divided by their root mean squares before they are mixed
   PositionCode positions = PositionCode::kRope;
-  int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
+  int beta_factor = 2;       // 1 or 2; 2 admits negative eigenvalues
+  bool convolution = false;  // over the last FastWeightsOptions::kConvolutionWidth steps of queries, keys and values
 
   void list_options(OptionList& list);
   void check() const;
@@ -195,6 +196,7 @@ void list_sizes(OptionList& list, Options& options, const char* published_width)
 void list_dropout(OptionList& list, double& dropout);
 void list_first_values(OptionList& list, FirstValues& first_values);
 void list_beta_factor(OptionList& list, int& beta_factor);
+void list_convolution(OptionList& list, bool& convolution);
 void list_window(OptionList& list, int& window);
 void list_positions(OptionList& list, PositionCode& positions);
 void check_heads(int width, int heads);

@@ -70,8 +70,7 @@ void FastWeightsOptions::list_options(OptionList& list) {
   list_memory(list);
   list.add("householder_steps", householder_steps, {1, 16},
            "of rule delta: how often a step writes, with keys, values and write strengths of their own");
-  list.add("convolution", convolution,
-           "a causal convolution over 4 steps of queries, keys and values before their maps");
+  list_convolution(list, convolution);
   list.add("convolution_bias", convolution_bias, "a bias in the convolution");
   list.since(2, "false");
   list.add("value_silu", value_silu, "silu on the values");

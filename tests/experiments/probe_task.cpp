@@ -12,27 +12,11 @@
 
 #include "base/error.h"
 #include "experiments/probe/task.h"
+#include "tests/experiments/probe_sequences.h"
 
 using namespace engram;
 
 namespace {
-
-std::vector<std::int64_t> numbers(const torch::Tensor& row) {
-  const auto contiguous = row.contiguous();
-  return {contiguous.data_ptr<std::int64_t>(), contiguous.data_ptr<std::int64_t>() + contiguous.numel()};
-}
-
-struct Sequence {
-  std::vector<std::int64_t> symbols, positions, labels;
-};
-
-std::vector<Sequence> sequences(const ProbeTask& task, Split split, std::uint64_t seed, std::int64_t rows) {
-  const ProbeBatch batch = task.draw(split, seed, 0, 1, rows);
-  std::vector<Sequence> all;
-  for (std::int64_t b = 0; b < rows; ++b)
-    all.push_back({numbers(batch.symbol_BT[0][b]), numbers(batch.position_BQ[0][b]), numbers(batch.label_BQ[0][b])});
-  return all;
-}
 
 const std::vector<std::string> kEntries = {"parity:train_length=10:test_length=30:answers=every",
                                            "modular:train_length=9:test_length=30:answers=every:equals=false",
@@ -61,7 +45,7 @@ std::int64_t value_of(const std::vector<std::int64_t>& symbols, std::size_t coun
 TEST_CASE("parity and values of expressions are those of the prefixes, of all lengths asked") {
   for (const Split split : {Split::kTraining, Split::kTest}) {
     const auto parity = make_probe_task(kEntries[0]), modular = make_probe_task(kEntries[1]);
-    for (const Sequence& s : sequences(*parity, split, 3, 40)) {
+    for (const ProbeSequence& s : sequences(*parity, split, 3, 40)) {
       REQUIRE(s.positions.size() == static_cast<std::size_t>(split == Split::kTraining ? 8 : 21));
       for (std::size_t q = 0; q < s.positions.size(); ++q) {
         CHECK(s.positions[q] == static_cast<std::int64_t>(q) + (split == Split::kTraining ? 2 : 9));
@@ -70,7 +54,7 @@ TEST_CASE("parity and values of expressions are those of the prefixes, of all le
         CHECK(s.labels[q] == ones % 2);
       }
     }
-    for (const Sequence& s : sequences(*modular, split, 3, 40)) {
+    for (const ProbeSequence& s : sequences(*modular, split, 3, 40)) {
       // Odd lengths 3, 5, 7, 9 in training, 9, 11, ... 29 in testing.
       REQUIRE(s.positions.size() == static_cast<std::size_t>(split == Split::kTraining ? 4 : 11));
       for (std::size_t q = 0; q < s.positions.size(); ++q) {
@@ -92,7 +76,7 @@ TEST_CASE("as published, training asks for one prefix, of any length, and testin
     CHECK(last->questions(Split::kTest) == every->questions(Split::kTest));
     REQUIRE(last->questions(Split::kTraining) == 1);
     std::set<std::int64_t> lengths;
-    for (const Sequence& s : sequences(*last, Split::kTraining, 3, 100)) {
+    for (const ProbeSequence& s : sequences(*last, Split::kTraining, 3, 100)) {
       lengths.insert(s.positions[0] + 1);
       std::int64_t ones = 0;
       for (std::int64_t t = 0; t <= s.positions[0]; ++t) ones += s.symbols[t];
@@ -110,7 +94,7 @@ TEST_CASE("as published, the value of an expression is asked at the sign = that 
   for (const Split split : {Split::kTraining, Split::kTest}) {
     REQUIRE(task->questions(split) == 1);
     std::set<std::int64_t> lengths;  // of expression, sign and answer
-    for (const Sequence& s : sequences(*task, split, 3, 200)) {
+    for (const ProbeSequence& s : sequences(*task, split, 3, 200)) {
       const auto sign = static_cast<std::size_t>(s.positions[0]);
       lengths.insert(s.positions[0] + 2);
       CHECK(s.labels[0] == value_of(s.symbols, sign));
@@ -128,7 +112,7 @@ TEST_CASE("an asked key has the value that was written to it last") {
   for (const bool rewritten : {false, true})
     for (const Split split : {Split::kTraining, Split::kTest}) {
       std::size_t most_writes = 0;
-      for (const Sequence& s : sequences(*make_probe_task(kEntries[rewritten ? 3 : 2]), split, 3, 100)) {
+      for (const ProbeSequence& s : sequences(*make_probe_task(kEntries[rewritten ? 3 : 2]), split, 3, 100)) {
         std::map<std::int64_t, std::int64_t> value;
         std::size_t writes = 0;
         for (; s.symbols[2 * writes] < 9 && s.symbols[2 * writes + 1] >= 9 && s.symbols[2 * writes + 1] < 18; ++writes)
@@ -153,7 +137,7 @@ TEST_CASE("an asked key has the value that was written to it last") {
 TEST_CASE("what is to be copied is asked for in its order, after the delay") {
   std::set<std::int64_t> delays;
   for (const Split split : {Split::kTraining, Split::kTest})
-    for (const Sequence& s : sequences(*make_probe_task(kEntries[4]), split, 3, 100)) {
+    for (const ProbeSequence& s : sequences(*make_probe_task(kEntries[4]), split, 3, 100)) {
       const std::int64_t delay = s.positions[0] - 3;
       delays.insert(delay);
       if (split == Split::kTest) CHECK(delay == 6);
@@ -170,7 +154,7 @@ TEST_CASE("scattered symbols are asked for in their order, wherever they stood")
   constexpr int kItems = 3, kLength = 8, kBlank = 4, kGo = 5, kRows = 2000;
   for (const Split split : {Split::kTraining, Split::kTest}) {
     std::vector<int> taken(kLength);
-    for (const Sequence& s : sequences(*make_probe_task(kEntries[6]), split, 3, kRows)) {
+    for (const ProbeSequence& s : sequences(*make_probe_task(kEntries[6]), split, 3, kRows)) {
       REQUIRE(s.symbols.size() == kLength + kItems);
       std::vector<std::int64_t> seen;
       for (std::size_t t = 0; t < kLength; ++t) {
@@ -200,7 +184,7 @@ TEST_CASE("retrieval asks for the last value of one of the keys, a pair of a key
     std::set<std::int64_t> asked;
     std::set<std::size_t> different_keys;
     for (const Split split : {Split::kTraining, Split::kTest})
-      for (const Sequence& s : sequences(*task, split, 3, 200)) {
+      for (const ProbeSequence& s : sequences(*task, split, 3, 200)) {
         REQUIRE(s.symbols.size() == pairs + 1);
         REQUIRE(s.positions == std::vector<std::int64_t>{static_cast<std::int64_t>(pairs)});
         std::map<std::int64_t, std::int64_t> value_of_key;
@@ -255,10 +239,11 @@ TEST_CASE("sequences follow from seed, split, batch and row alone, and differ in
 
 TEST_CASE("wrong entries are refused by name") {
   CHECK_THROWS_WITH_AS(make_probe_task("party"), "unknown probe task 'party'; did you mean 'parity'?", UserError);
-  CHECK_THROWS_WITH_AS(make_probe_task("zzzzzz"),
-                       "unknown probe task 'zzzzzz'; there are parity, modular, recall, rewritten, copy, "
-                       "selective_copy, retrieval, text",
-                       UserError);
+  CHECK_THROWS_WITH_AS(
+      make_probe_task("zzzzzz"),
+      "unknown probe task 'zzzzzz'; there are parity, modular, recall and 12 more; engram probe --help "
+      "shows them",
+      UserError);
   CHECK_THROWS_WITH_AS(make_probe_task("parity:length"), "'length' in 'parity:length' is not key=value", UserError);
   CHECK_THROWS_WITH_AS(
       make_probe_task("parity:train_length=40:test_length=40"),

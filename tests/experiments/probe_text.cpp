@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "experiments/probe/learner.h"
 #include "experiments/probe/probe.h"
-#include "experiments/probe/text.h"
+#include "experiments/probe/tasks/tasks.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

@@ -113,7 +113,10 @@ inline std::vector<Variant> small_variants() {
           {"s5", {width, layers, {"state_width", "7"}}},
           {"rg_lru", {width, layers, {"state_width", "5"}}},
           {"rg_lru", {width, layers, {"scale_first_step", "true"}}},
-          {"none", {width, layers}}};
+          {"none", {width, layers}},
+          {"hqlt", {width, layers, convolution, {"window", "3"}}},
+          {"hqlt_delayed_stream", {width, layers, convolution, {"window", "3"}}},
+          {"hqlt_delayed_chunk", {width, layers, convolution, {"window", "3"}, {"positions", "none"}}}};
 }
 
 // Whether differences say nothing of its gradients: its maps have corners (many relus of gtrxl and ind_rnn;

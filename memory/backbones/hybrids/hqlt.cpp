@@ -1,12 +1,15 @@
 // Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): one query, key and value for two memories, fast
 // weights (delta rule) and softmax attention over a window, mixed per head.
-//   v = dropout(silu(Wv x)). The window sees q = dropout(Wq x) and k = dropout(Wk x), turned by RoPE, the fast weights
-//   l2-normalised silu(q), silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two
-//   sigmoids a head, o = a o_FW + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
-//   With branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW) and o_KV / rms(o_KV), rms(o) =
-//   sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far smaller than o_KV.
+//   v = dropout(silu(Wv x)), where with `convolution` each of Wq x, Wk x, Wv x first passes a causal convolution over 4
+//   steps of its channel, as in the published runs of parity and modular arithmetic. The window sees q = dropout(Wq x)
+//   and k = dropout(Wk x), turned by RoPE, the fast weights l2-normalised silu(q), silu(k). vector: g = sigmoid(Wg x)
+//   per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW + b o_KV; sum: o = o_FW + o_KV.
+//   Then RMS-normalised per head, and Wo. With branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW)
+//   and o_KV / rms(o_KV), rms(o) = sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far
+//   smaller than o_KV.
 #include "memory/backbones/hybrids/hqlt.h"
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -26,6 +29,12 @@ HqltMixerBase::HqltMixerBase(const HqltSharedOptions& options, const FastWeights
       query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
       key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
       value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
+  if (options.convolution) {
+    convolution_ = register_module(
+        "convolution", std::make_shared<ShortConvolution>(3 * options.width, FastWeightsOptions::kConvolutionWidth));
+    // As the authors' code has them, unlike those of the family fast_weights.
+    torch::nn::init::normal_(convolution_->weight_CW(), 0, options.weight_std);
+  }
   if (gate_width(options) > 0)
     gate_ = register_module("gate", first_weights(options).inner_map(options.width, gate_width(options)));
   head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
@@ -39,10 +48,21 @@ std::vector<std::vector<std::int64_t>> HqltMixerBase::with_window(std::vector<st
   return shapes;
 }
 
+std::vector<std::vector<std::int64_t>> HqltMixerBase::with_convolution(std::vector<std::vector<std::int64_t>> shapes,
+                                                                       const HqltSharedOptions& options) {
+  if (options.convolution) shapes.push_back({FastWeightsOptions::kConvolutionWidth - 1, 3 * options.width});
+  return shapes;
+}
+
+Support HqltMixerBase::supports_shared(const HqltSharedOptions& options) {
+  return options.convolution ? Support::no("a convolution beside a window has no kernels") : Support();
+}
+
 std::int64_t HqltMixerBase::own_multiply_adds(const HqltSharedOptions& options) {
   const std::int64_t width = options.width;
-  // Projections; two passes over the window: scores, values.
-  return 4 * width * width + width * gate_width(options) + 2 * width * options.window;
+  // Projections; two passes over the window: scores, values; the convolution.
+  return 4 * width * width + width * gate_width(options) + 2 * width * options.window +
+         (options.convolution ? 3 * width * FastWeightsOptions::kConvolutionWidth : 0);
 }
 
 std::int64_t HqltMixerBase::gate_width(const HqltSharedOptions& options) {
@@ -63,10 +83,30 @@ HqltMixerBase::WindowCall::WindowCall(const HqltSharedOptions& options, const Sp
       window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype),
       positions(options, step_positions(span), span.dtype) {}
 
-HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
-  const std::vector<Tensor> mapped = apply_in_heads({query_, key_, value_}, x, options_.heads);
+HqltMixerBase::Projected HqltMixerBase::dropped(const std::vector<Tensor>& mapped) {
   return {query_dropout_->forward(mapped[0]), key_dropout_->forward(mapped[1]),
           value_dropout_->forward(torch::silu(mapped[2]))};
+}
+
+std::vector<Tensor> HqltMixerBase::heads_of(const Tensor& joined) const {
+  std::vector<Tensor> parts = joined.chunk(3, -1);
+  for (Tensor& part : parts) part = split_heads(part, options_.heads);
+  return parts;
+}
+
+HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x_BTD, std::span<const Tensor> state,
+                                                const Tensor& lengths_B, Tensor& history_BSC) {
+  if (!convolution_) return dropped(apply_in_heads({query_, key_, value_}, x_BTD, options_.heads));
+  const Tensor joined_BTC = torch::cat(apply_linears({query_, key_, value_}, x_BTD), -1);
+  const auto [convolved_BTC, state_BSC] = convolution_->forward(joined_BTC, state.back(), lengths_B);
+  history_BSC = state_BSC;
+  return dropped(heads_of(convolved_BTC));
+}
+
+HqltMixerBase::Projected HqltMixerBase::project_step(const Tensor& x_BD, std::span<const Tensor> state) {
+  if (!convolution_) return dropped(apply_in_heads({query_, key_, value_}, x_BD, options_.heads));
+  const Tensor joined_BC = torch::cat(apply_linears({query_, key_, value_}, x_BD), -1);
+  return dropped(heads_of(convolution_->step(joined_BC, state.back())));
 }
 
 Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tensor& window_branch, LayerView* view) {
@@ -127,17 +167,19 @@ class HqltMixer : public HqltMixerBase {
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
-    const Projected in = project(x_BTD);
+    Tensor history_BSC;
+    const Projected in = project(x_BTD, state, plan.lengths_B, history_BSC);
     const auto [fast_state, ring] = parted(state);
     const Tensor fast_BTHV = memory_.forward(fast_input(x_BTD, in.query, in.key, in.value), fast_state, plan.lengths_B,
                                              final_state, plan.forgets);
     const WindowPlan::Output window = plan.attend(in, ring);
     final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});
+    if (history_BSC.defined()) final_state.push_back(history_BSC);
     return mix(x_BTD, fast_BTHV, window.output_BTHV);
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
-    const Projected in = project(x_BD);
+    const Projected in = project_step(x_BD, state);
     const auto [fast_state, ring] = parted(state);
     const FastWeightInput fast = fast_input(x_BD, in.query, in.key, in.value);
     if (view != nullptr && memory_.writes_by_delta_rule()) view->write_strength_BH = fast.write;
@@ -146,6 +188,7 @@ class HqltMixer : public HqltMixerBase {
   }
 
   static Support supports_learning(const Options& options) {
+    if (const Support shared = supports_shared(options); !shared) return shared;
     return FastWeightMemory::supports_mixer(options.fast_weight_options());
   }
 
@@ -154,6 +197,7 @@ class HqltMixer : public HqltMixerBase {
   }
 
   static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
+    if (const Support shared = supports_shared(options); !shared) return shared;
     return FastWeightMemory::supports_step(options.fast_weight_options(), dtype, device);
   }
   std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
@@ -167,8 +211,9 @@ class HqltMixer : public HqltMixerBase {
 
  private:
   // The fast weights' state, and the window's.
-  static std::pair<std::span<const Tensor>, std::span<const Tensor>> parted(std::span<const Tensor> state) {
-    return {state.first(state.size() - 2), state.last(2)};
+  std::pair<std::span<const Tensor>, std::span<const Tensor>> parted(std::span<const Tensor> state) const {
+    const std::size_t fast = state.size() - 2 - (convolution_ ? 1 : 0);
+    return {state.first(fast), state.subspan(fast, 2)};
   }
 };
 
@@ -183,6 +228,7 @@ void HqltSharedOptions::list_options(OptionList& list) {
            "whether fast weights' and window's outputs are each divided by their root mean square before the mix");
   list_positions(list, positions);
   list_beta_factor(list, beta_factor);
+  list_convolution(list, convolution);
   list_training(list);
 }
 

@@ -15,6 +15,7 @@
 #include "memory/core/block_stack.h"
 #include "memory/fused/fast_weights.h"
 #include "memory/ops/attention_maps.h"
+#include "memory/ops/short_convolution.h"
 #include "memory/ops/window_positions.h"
 #include "nn/layers/dropout.h"
 
@@ -27,7 +28,8 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   // Options: HqltOptions or one of its delayed relatives.
   template <class Options>
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
-    return with_window(FastWeightMemory::state_shapes(options.fast_weight_options()), options);
+    return with_convolution(with_window(FastWeightMemory::state_shapes(options.fast_weight_options()), options),
+                            options);
   }
   template <class Options>
   static std::int64_t multiply_adds_per_step(const Options& options) {
@@ -41,7 +43,12 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   struct Projected {
     torch::Tensor query, key, value;  // [..., H, D / H]
   };
-  Projected project(const torch::Tensor& x);
+  // Of a call's steps. With a convolution of what `state` holds of the past, whose new past `history_BSC` gets: the
+  // layer's last state, which stays undefined without.
+  Projected project(const torch::Tensor& x_BTD, std::span<const torch::Tensor> state, const torch::Tensor& lengths_B,
+                    torch::Tensor& history_BSC);
+  // Of a step, which is written into the past.
+  Projected project_step(const torch::Tensor& x_BD, std::span<const torch::Tensor> state);
   // The window of a call: what attention sees of its steps.
   struct WindowCall {
     WindowCall(const HqltSharedOptions& options, const Span& span);
@@ -77,6 +84,13 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets both and the gates.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
                     LayerView* view = nullptr);
+  // `shapes`, and behind them the rings of the window's keys and values, or the convolution's past.
+  static std::vector<std::vector<std::int64_t>> with_window(std::vector<std::vector<std::int64_t>> shapes,
+                                                            const HqltSharedOptions& options);
+  static std::vector<std::vector<std::int64_t>> with_convolution(std::vector<std::vector<std::int64_t>> shapes,
+                                                                 const HqltSharedOptions& options);
+  // What no mixer of this kind has kernels for.
+  static Support supports_shared(const HqltSharedOptions& options);
   // As the fused branches take them.
   cuda::FastWeightsWeights fused_weights() const;
   cuda::FastWeightsSettings fused_settings(std::optional<Delay> delay, torch::Device device) const;
@@ -85,16 +99,18 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   FastWeightsOptions fast_weights_;
   torch::nn::Linear query_, key_, value_;
   FastWeightMemory memory_;
+  std::shared_ptr<ShortConvolution> convolution_;  // null without
   std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
   torch::nn::Linear gate_{nullptr};  // none with Mixing::kSum
   std::shared_ptr<RmsNorm> head_norm_;
   torch::nn::Linear output_{nullptr};
 
  private:
+  // Query, key and value of projections side by side, [..., 3 D] -> [..., H, D / H] each.
+  std::vector<torch::Tensor> heads_of(const torch::Tensor& joined) const;
+  // With dropout, the value past its silu.
+  Projected dropped(const std::vector<torch::Tensor>& mapped);
   static std::int64_t gate_width(const HqltSharedOptions& options);
-  // And the rings of the window's keys and values.
-  static std::vector<std::vector<std::int64_t>> with_window(std::vector<std::vector<std::int64_t>> shapes,
-                                                            const HqltSharedOptions& options);
   // Without those of the fast weights.
   static std::int64_t own_multiply_adds(const HqltSharedOptions& options);
 };

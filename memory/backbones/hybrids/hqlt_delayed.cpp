@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "memory/backbones/hybrids/hqlt.h"
@@ -36,7 +37,13 @@ class DelayedMixer : public HqltMixerBase {
   }
 
   template <class Options>
+  static Support supports_learning(const Options& options) {
+    return supports_shared(options);
+  }
+
+  template <class Options>
   static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
+    if (const Support shared = supports_shared(options); !shared) return shared;
     return cuda::supports_step_of_heads(options.width, options.heads, dtype, device);
   }
   std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
@@ -91,7 +98,8 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
-    const Projected in = project(x_BTD);
+    Tensor history_BSC;
+    const Projected in = project(x_BTD, state, plan.lengths_B, history_BSC);
     Tensor past_key, past_value;
     if (plan.slot_BP.defined()) {
       past_key = plan.turn_back->turn(pick_steps(state[1], plan.slot_BP));
@@ -103,11 +111,12 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
     const Tensor fast_BTHV = memory_.forward(fast, state.first(1), plan.lengths_B, final_state, plan.forgets);
     const WindowPlan::Output window = plan.attend(in, state.subspan(1, 2));
     final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});
+    if (history_BSC.defined()) final_state.push_back(history_BSC);
     return mix(x_BTD, fast_BTHV, window.output_BTHV);
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
-    const Projected in = project(x_BD);
+    const Projected in = project_step(x_BD, state);
     // Before attention overwrites the slot.
     const Tensor key_BHK = plan.turn_back.turn(pick_steps(state[1], plan.slot_B1).squeeze(1));
     const Tensor value_BHV = pick_steps(state[2], plan.slot_B1).squeeze(1);
@@ -131,6 +140,7 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
     Plan(const Options& options, const Span& span)
         : chunk(options.window),
           steps(span.steps),
+          lengths_B(span.lengths_B),
           forgets(span.forgets),
           ring(options.window, span.position_B, span.kept_lengths_B()),
           positions(options, step_positions(span).remainder(options.window), span.dtype) {
@@ -159,6 +169,7 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
     }
 
     std::int64_t chunk, chunks, steps;
+    Tensor lengths_B;
     bool forgets;
     RingPlan ring;
     WindowPositions positions;
@@ -185,14 +196,15 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
 
   // Also the write strengths of the chunk.
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
-    auto shapes = HqltMixerBase::state_shapes(options);
+    auto shapes = with_window(FastWeightMemory::state_shapes(options.fast_weight_options()), options);
     shapes.push_back({options.window, options.heads, 1});
-    return shapes;
+    return with_convolution(std::move(shapes), options);
   }
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
-    const Projected in = project(x_BTD);
+    Tensor history_BSC;
+    const Projected in = project(x_BTD, state, plan.lengths_B, history_BSC);
     const FastWeightInput own = fast_input(x_BTD, in.query, in.key, in.value);
     const Tensor turned_key = plan.positions.turn(in.key), beta_BTH1 = own.write.unsqueeze(3);
     const Tensor past_key = plan.turn_back ? plan.turn_back->turn(state[1]) : Tensor();
@@ -227,11 +239,12 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
 
     final_state.insert(final_state.end(), {plan.ring.stored(state[1], turned_key), plan.ring.stored(state[2], in.value),
                                            plan.ring.stored(state[3], beta_BTH1)});
+    if (history_BSC.defined()) final_state.push_back(history_BSC);
     return mix(x_BTD, plan.of_call(fast_BAHV), plan.of_call(window_BAHV));
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
-    const Projected in = project(x_BD);
+    const Projected in = project_step(x_BD, state);
     const FastWeightInput own = fast_input(x_BD, in.query, in.key, in.value);
     if (view != nullptr) view->write_strength_BH = own.write;  // with which the step is written when its chunk is full
     const Tensor fast_BHV = read(state[0], own.query);

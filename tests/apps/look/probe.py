@@ -97,6 +97,19 @@ def main(folder):
     losses = {json.loads(text)["cell"]["backbone"]: json.loads(text)["test_loss"] for text in cells(listed).values()}
     assert {row["method"].split(":")[0]: float(row["score"]) for row in rows} == losses, (rows, losses)
 
+    # A published figure's preset: its memory alone, until it is learnt; a training set, in passes over it.
+    alone = folder / "alone"
+    probe(alone, "--preset", "capacity", "--tasks", "retrieval:model=memory:keys=4", "--backbones", "dpfp,transformer",
+          "--device", "cpu", "--threads", "1")
+    found = [json.loads(text) for text in cells(alone).values()]
+    assert len(found) == 2 and all(cell["validation_loss"] < 0.001 for cell in found), found
+    assert all(len(cell["accuracy_by_question"]) == 4 for cell in found), found
+    passes = folder / "passes"
+    probe(passes, "--preset", "mad", "--tasks", "mad_recall:length=8:training_sequences=6", "--backbones", "gru:width=8",
+          "--rates", "0.01", "--epochs", "3", "--batch", "2", "--device", "cpu", "--threads", "1")
+    (cell,) = [json.loads(text) for text in cells(passes).values()]
+    assert cell["cell"]["steps"] == 9 and cell["chance"] == 0 and cell["normalised_accuracy"] == cell["accuracy"], cell
+
     refused(*TINY, saying="--run DIR is missing")
     new = folder / "new"
     for arguments, saying in [
@@ -115,6 +128,9 @@ def main(folder):
             (["--shard", "3/2"], "--shard '3/2'"),
             (["--shard", "1/2", "--jobs", "2"], "--jobs"),
             (["--bfloat16"], "--bfloat16 needs a GPU"),
+            (["--epochs", "2"], "has none: every sequence is new"),
+            (["--warmup", "1.5"], "warmup"),
+            (["--tasks", "retrieval:model=memory"], "a memory alone has one head, not heads 2"),
             (["--preset", "huge"], "huge"),
             (["--stepz", "3"], "did you mean '--steps'?")]:
         refused("--run", new, *tiny(*arguments), saying=saying)

@@ -157,6 +157,12 @@ TEST_CASE("a step of fast weights and of attention has kernels, or says what of 
   CHECK(on_gpu({"hqlt", {{"width", "24"}, {"fast_weights", "mamba2"}}}) == "");
   CHECK(on_gpu({"hqlt", {{"width", "24"}, {"fast_weights", "gla"}}}) == "its step has a decay per key channel");
   CHECK(on_gpu({"gated_deltanet", {{"width", "24"}}}) == "its step has a convolution");
+  for (const std::string backbone : {"hqlt", "hqlt_delayed_stream", "hqlt_delayed_chunk"}) {
+    const Variant variant{backbone, {{"width", "24"}, {"convolution", "true"}}};
+    CHECK(on_gpu(variant) == "a convolution beside a window has no kernels");
+    CHECK(make_model(variant, 10, torch::kFloat32)->supports_learning(torch::kFloat32, torch::kCUDA).reason() ==
+          "a convolution beside a window has no kernels");
+  }
   CHECK(on_gpu({"mlstm", {{"width", "24"}}}) == "its step's write strengths have no bound");
   CHECK(on_gpu({"dpfp", {{"width", "24"}}}) == "a head has keys of 24 channels beside values of 12");
   CHECK(on_gpu({"linear_transformer", {{"width", "128"}, {"heads", "1"}}}) == "a head has 130 channels, more than 128");

@@ -73,22 +73,26 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
                                                                  {"hqlt_delayed_stream", Timing::kDelayedStream},
                                                                  {"hqlt_delayed_chunk", Timing::kDelayedChunk}};
   for (const auto& [backbone, timing] : backbones)
-    for (const auto& [mixing, positions, branch_norm, dropout] :
-         std::vector<std::tuple<std::string, std::string, bool, std::string>>{{"vector", "rope", false, "0"},
-                                                                              {"scalar", "rope", false, "0"},
-                                                                              {"sum", "rope", false, "0"},
-                                                                              {"vector", "none", false, "0"},
-                                                                              {"sum", "none", false, "0"},
-                                                                              {"vector", "rope", true, "0"},
-                                                                              {"scalar", "none", true, "0"},
-                                                                              {"sum", "rope", true, "0"},
-                                                                              {"vector", "rope", false, "0.3"},
-                                                                              {"scalar", "none", true, "0.3"}}) {
+    for (const auto& [mixing, positions, branch_norm, dropout, convolution] :
+         std::vector<std::tuple<std::string, std::string, bool, std::string, bool>>{
+             {"vector", "rope", false, "0", false},
+             {"scalar", "rope", false, "0", false},
+             {"sum", "rope", false, "0", false},
+             {"vector", "none", false, "0", false},
+             {"sum", "none", false, "0", false},
+             {"vector", "rope", true, "0", false},
+             {"scalar", "none", true, "0", false},
+             {"sum", "rope", true, "0", false},
+             {"vector", "rope", false, "0.3", false},
+             {"scalar", "none", true, "0.3", false},
+             {"vector", "none", false, "0", true},
+             {"scalar", "rope", true, "0.3", true}}) {
       CAPTURE(backbone);
       CAPTURE(mixing);
       CAPTURE(positions);
       CAPTURE(branch_norm);
       CAPTURE(dropout);
+      CAPTURE(convolution);
       auto model = make_model({backbone,
                                {{"width", "12"},
                                 {"layers", "2"},
@@ -96,6 +100,7 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
                                 {"mixing", mixing},
                                 {"branch_norm", branch_norm ? "true" : "false"},
                                 {"positions", positions},
+                                {"convolution", convolution ? "true" : "false"},
                                 {"dropout", dropout}}},
                               20, torch::kFloat64);
       enlarge_weights(*model);
@@ -111,9 +116,20 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
         const auto dropped_heads = [&](const char* name, const Tensor& x) {
           return dropped(*model, block + "mixer." + name + "_dropout", x.unflatten(1, {2, 6}));
         };
-        const Tensor query_THK = dropped_heads("query", project("query")),
-                     key_THK = dropped_heads("key", project("key"));
-        const Tensor value_THV = dropped_heads("value", plain_silu(project("value")));
+        // The channels of queries, keys and values are convolved each by its own four weights, the last the step's own.
+        const auto convolved = [&](const char* name, std::int64_t first_channel) {
+          const Tensor x_TC = project(name);
+          if (!convolution) return x_TC;
+          const Tensor weight_CW = p.at(block + "mixer.convolution.weight").narrow(0, first_channel, 12);
+          Tensor y_TC = torch::zeros_like(x_TC);
+          for (std::int64_t t = 0; t < x_TC.size(0); ++t)
+            for (std::int64_t back = 0; back <= std::min<std::int64_t>(t, 3); ++back)
+              y_TC[t] += weight_CW.select(1, 3 - back) * x_TC[t - back];
+          return y_TC;
+        };
+        const Tensor query_THK = dropped_heads("query", convolved("query", 0)),
+                     key_THK = dropped_heads("key", convolved("key", 12));
+        const Tensor value_THV = dropped_heads("value", plain_silu(convolved("value", 24)));
         std::vector<Tensor> heads;
         for (std::int64_t h = 0; h < 2; ++h) {
           const Tensor query = query_THK.select(1, h), key = key_THK.select(1, h);
@@ -234,6 +250,18 @@ TEST_CASE("HQLT has the parameters of its definition, initialised as defined") {
     for (const char* name : {"mixer.output", "mlp.down"})
       check_normal(p.at("blocks.0." + std::string(name) + ".weight"), 0.02 / std::sqrt(6.0));
   }
+}
+
+TEST_CASE("HQLT's convolution has four weights of each query, key and value channel, which begin as its maps do") {
+  const auto cost = [](const char* convolution) {
+    return make_model({"hqlt", {{"convolution", convolution}}}, 10, torch::kFloat32)->cost();
+  };
+  CHECK(cost("true").parameters - cost("false").parameters == 3 * 4 * 300);
+  CHECK(cost("true").multiply_adds_per_step - cost("false").multiply_adds_per_step == 3 * 4 * 300);
+  CHECK(cost("true").state_bytes - cost("false").state_bytes == 3 * 4 * 3 * 300);
+  torch::manual_seed(2);
+  auto model = make_model({"hqlt", {{"convolution", "true"}, {"weight_std", "0.006"}}}, 10, torch::kFloat32);
+  check_normal(parameters_by_name(*model).at("blocks.1.mixer.convolution.weight"), 0.006);
 }
 
 TEST_CASE("the delayed variants have HQLT's parameters and initial weights; a chunk keeps its write strengths") {

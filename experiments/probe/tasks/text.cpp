@@ -1,14 +1,14 @@
-#include "experiments/probe/text.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/words.h"
+#include "experiments/probe/tasks/tasks.h"
 #include "storage/digest.h"
 
 namespace engram {
@@ -65,17 +65,16 @@ class Text final : public ProbeTask {
     return split == Split::kValidation ? Part{training, training + bytes / 20} : Part{training + bytes / 20, bytes};
   }
 
-  void fill(Split split, Rng random, std::int64_t* symbol_T, std::int64_t* position_Q,
-            std::int64_t* label_Q) const override {
+  void fill(Split split, Rng random, const Sequence& out) const override {
     const Part from = part(split);
     const std::int64_t first = from.begin + random.below(static_cast<std::uint32_t>(from.end - from.begin - length_));
     const auto byte = [&](std::int64_t i) {
       return static_cast<unsigned char>(text_[static_cast<std::size_t>(first + i)]);
     };
     for (std::int64_t t = 0; t < length_; ++t) {
-      symbol_T[t] = byte(t);
-      position_Q[t] = t;
-      label_Q[t] = byte(t + 1);
+      out.symbol_T[t] = byte(t);
+      out.position_Q[t] = t;
+      out.label_Q[t] = byte(t + 1);
     }
   }
 
