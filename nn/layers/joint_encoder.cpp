@@ -8,9 +8,13 @@
 namespace engram {
 namespace {
 
+// The factors of processors differ in their last bits: float64, rounded, begins alike on all of them.
 torch::nn::Linear orthogonal_linear(std::int64_t from, std::int64_t to) {
   torch::nn::Linear linear(from, to);
-  torch::nn::init::orthogonal_(linear->weight);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor weight = torch::empty({to, from}, torch::kFloat64);
+  torch::nn::init::orthogonal_(weight);
+  linear->weight.copy_(weight);
   return linear;
 }
 

@@ -41,10 +41,13 @@ def skip(reason):
 
 
 def count_gpus():
+    """Those that the program sees."""
     if not shutil.which("nvidia-smi"):
         return 0
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
-    return listed.stdout.count("GPU ") if listed.returncode == 0 else 0
+    there = listed.stdout.count("GPU ") if listed.returncode == 0 else 0
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return there if visible is None else min(there, len([name for name in visible.split(",") if name]))
 
 
 def scratch_folder():
