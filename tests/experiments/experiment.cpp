@@ -345,8 +345,8 @@ TEST_CASE("the file of an experiment is named with the line of what is refused, 
   CHECK(error_of(kSmall) == "nothing was thrown");
   CHECK(error_of("[learner]\nlr = 3\n" + kSmall) ==
         file + ", line 2: unknown key 'learner.lr'; did you mean 'learner.learning_rate'?");
-  CHECK(error_of("[tasks.a-b]\n\ntask.corridor = 3\n" + kSmall) ==
-        file + ", line 3: unknown key 'task.corridor'; did you mean 'task.corridor_length'?");
+  CHECK(error_of("[tasks.a-b]\n\ntask.corridor_len = 3\n" + kSmall) ==
+        file + ", line 3: unknown key 'task.corridor_len'; did you mean 'task.corridor_length'?");
   CHECK(error_of("[compare]\nsedes = 3\n[tasks.x]\ntask.name = tmaze\n") ==
         file + ", line 2: unknown key 'compare.sedes'; did you mean 'compare.seeds'?");
   CHECK(error_of("[tasks.x]\nlike = y\n" + kSmall) == file + ", line 2: 'y' is none of the sections before this one");

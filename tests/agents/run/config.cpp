@@ -121,11 +121,11 @@ TEST_CASE("options that do not fit what another layer chooses are refused with w
   CHECK(
       refusal("[task]\nname = tmaze\ncorridor_length = 10\n", {{"task.name", "visual_match"}}) ==
       "the file, line 3: unknown key 'task.corridor_length' for task visual_match, which the command line chooses; it "
-      "is an option of: tmaze");
+      "is an option of: tmaze, endless_tmaze");
   CHECK(
       refusal("[task]\ncorridor_length = 10\nname = tmaze\n", {{"task.preset", "visual_match_750"}}) ==
       "the file, line 2: unknown key 'task.corridor_length' for task visual_match, which the command line chooses; it "
-      "is an option of: tmaze");
+      "is an option of: tmaze, endless_tmaze");
   CHECK(
       refusal("[memory]\nname = lstm\n", {{"memory.window", "8"}})
           .starts_with("unknown key 'memory.window' for backbone lstm, which the file chooses; it is an option of: "));
@@ -223,7 +223,7 @@ TEST_CASE("wrong settings are named, with what would be right") {
   CHECK(mentions(settings_error({{"memory.name", "lstm"}, {"memory.window", "8"}}),
                  "unknown key 'memory.window' for backbone lstm; it is an option of: hqlt"));
   CHECK(mentions(settings_error({{"task.corridor_length", "8"}}),
-                 "unknown key 'task.corridor_length' for task visual_match; it is an option of: tmaze"));
+                 "unknown key 'task.corridor_length' for task visual_match; it is an option of: tmaze, endless_tmaze"));
   CHECK(mentions(settings_error({{"task.name", "tmase"}}), "tmase"));
   CHECK(mentions(settings_error({{"memory.name", "lsmt"}}), "lsmt"));
   CHECK(mentions(settings_error({{"task.preset", "none_such"}}), "none_such"));

@@ -37,7 +37,7 @@ def hints(folder):
     (folder / "lr.ini").write_text("[run]\nseed = 1\n\n[learner]\n# the rate\nlr = 0.1\n")
     (folder / "value.ini").write_text("[learner]\ngamma = 7\n")
     (folder / "comparison.ini").write_text("[compare]\nseeds = 1\n[tasks.a]\ntask.name = tmaze\n")
-    (folder / "key.ini").write_text("[tasks.a]\ntask.name = tmaze\ntask.corridor = 3\n")
+    (folder / "key.ini").write_text("[tasks.a]\ntask.name = tmaze\ntask.corridor_len = 3\n")
     expect_refusal(train("--config=lr.ini"), "'lr.ini', line 6", "'learner.lr'", "'learner.learning_rate'")
     expect_refusal(train("--config=value.ini"), "'value.ini', line 2", "learner.gamma = '7'")
     expect_refusal(train("--config=comparison.ini"), "[compare]", "engram compare --config comparison.ini")
