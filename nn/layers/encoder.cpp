@@ -44,18 +44,23 @@ std::int64_t ObservationEncoder::Reader::add_layers(torch::nn::Module& owner, co
   return kChannels2 * (rows - 2) * (columns - 2);
 }
 
+torch::Tensor part_numbers(const ObservationPart& part, const torch::Tensor& part_MX, torch::ScalarType dtype) {
+  if (part.kind == PartKind::kTokens)
+    return part_MX.unsqueeze(-1).eq(torch::arange(part.values, part_MX.options())).to(dtype).flatten(1);
+  torch::Tensor numbers = part_MX.to(dtype);
+  if (part_MX.scalar_type() == torch::kUInt8) numbers.div_(255);
+  return numbers;
+}
+
 torch::Tensor ObservationEncoder::Reader::read(const torch::Tensor& part_MX, torch::ScalarType dtype) const {
-  if (part.kind == PartKind::kTokens) {
-    // A row of the table, as a product: on a GPU an embedding's backward pass sorts all indices.
-    const torch::Tensor values = torch::arange(part.values, part_MX.options());
-    return part_MX.unsqueeze(-1).eq(values).to(dtype).matmul(embedding->weight).flatten(1);
-  }
+  const torch::Tensor numbers = part_numbers(part, part_MX, dtype);
+  // A row of the table, as a product: on a GPU an embedding's backward pass sorts all indices.
+  if (part.kind == PartKind::kTokens)
+    return numbers.unflatten(1, {part.elements(), part.values}).matmul(embedding->weight).flatten(1);
+  if (part.kind == PartKind::kVector) return numbers;
   std::vector<std::int64_t> shape{-1};
   shape.insert(shape.end(), part.shape.begin(), part.shape.end());
-  torch::Tensor input = part_MX.reshape(shape).to(dtype);
-  if (part_MX.scalar_type() == torch::kUInt8) input.div_(255);
-  if (part.kind == PartKind::kImage) input = convolution2(convolution1(input).relu_()).relu_();
-  return input.flatten(1);
+  return convolution2(convolution1(numbers.reshape(shape)).relu_()).relu_().flatten(1);
 }
 
 ObservationEncoder::ObservationEncoder(torch::nn::Module& owner, std::vector<ObservationPart> parts,

@@ -13,6 +13,10 @@
 
 namespace engram {
 
+// A part of observations [M, elements] as numbers [M, ...] in `dtype`: of each token a one-hot vector of `part.values`;
+// uint8 of an image or a vector divided by 255.
+torch::Tensor part_numbers(const ObservationPart& part, const torch::Tensor& part_MX, torch::ScalarType dtype);
+
 class ObservationEncoder {
  public:
   // Its layers are registered with `owner` itself, as "convolution1", "convolution2" (of an image), "embedding" (of

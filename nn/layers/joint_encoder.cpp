@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nn/device/autocast.h"
+#include "nn/layers/encoder.h"
 #include "nn/layers/layers.h"
 
 namespace engram {
@@ -22,13 +23,6 @@ std::int64_t numbers_of(const ObservationPart& part) {
   return part.elements() * (part.kind == PartKind::kTokens ? part.values : 1);
 }
 
-torch::Tensor numbers(const ObservationPart& part, const torch::Tensor& part_MX, torch::ScalarType dtype) {
-  if (part.kind == PartKind::kTokens)
-    return part_MX.unsqueeze(-1).eq(torch::arange(part.values, part_MX.options())).to(dtype).flatten(1);
-  const torch::Tensor as_float = part_MX.to(dtype);
-  return part_MX.scalar_type() == torch::kUInt8 ? as_float / 255 : as_float;
-}
-
 }  // namespace
 
 JointEncoder::JointEncoder(torch::nn::Module& owner, std::vector<ObservationPart> parts, std::int64_t others,
@@ -46,7 +40,7 @@ torch::Tensor JointEncoder::encode(const torch::Tensor& observation_MX, const to
   const torch::ScalarType own = observation_->weight.scalar_type();
   std::vector<torch::Tensor> all;
   for (std::int64_t first = 0; const ObservationPart& part : parts_) {
-    all.push_back(numbers(part, observation_MX.narrow(1, first, part.elements()), own));
+    all.push_back(part_numbers(part, observation_MX.narrow(1, first, part.elements()), own));
     first += part.elements();
   }
   all.push_back(others_MS.to(own));
