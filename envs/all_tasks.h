@@ -8,6 +8,8 @@
 #include "envs/tasks/dark_rooms/dark_key_to_door.h"
 #include "envs/tasks/dark_rooms/dark_room.h"
 #include "envs/tasks/endless_tmaze.h"
+#include "envs/tasks/memory_gym/mortar_mayhem.h"
+#include "envs/tasks/memory_gym/mystery_path.h"
 #include "envs/tasks/memory_maze.h"
 #include "envs/tasks/memory_rl/key_to_door.h"
 #include "envs/tasks/memory_rl/tmaze.h"
@@ -33,6 +35,6 @@ namespace engram {
 using AllTasks = TypeList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall,
                           Concentration, MultiarmedBandit, HigherLower, Minesweeper, Battleship, MemoryChain,
                           UmbrellaChain, MiniGridMemory, RedBlueDoors, DoorKey, CartPole, DarkRoom, DarkKeyToDoor,
-                          MemoryMaze, EndlessTMaze, LabyrinthEscape, LabyrinthExplore>;
+                          MemoryMaze, EndlessTMaze, LabyrinthEscape, LabyrinthExplore, MortarMayhem, MysteryPath>;
 
 }  // namespace engram

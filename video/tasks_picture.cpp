@@ -42,6 +42,8 @@ const std::vector<Scene> kScenes = {
     {"battleship", {}, {}, 25},
     {"labyrinth_escape", {}, {}, 30},
     {"labyrinth_explore", {}, {}, 30},
+    {"mortar_mayhem", {}, {}, 4},
+    {"mystery_path", {}, {}, 20},
     {"cartpole", {}, {}, 10},
     {"repeat_first", {}, {}, 5},
     {"repeat_previous", {}, {}, 8},

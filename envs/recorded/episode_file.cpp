@@ -50,6 +50,8 @@ constexpr RecordedTask kTasks[] = {
     {"endless_tmaze", recorded::replay_endless_tmaze},
     {"labyrinth_escape", recorded::replay_labyrinth_escape},
     {"labyrinth_explore", recorded::replay_labyrinth_explore},
+    {"mortar_mayhem", recorded::replay_mortar_mayhem},
+    {"mystery_path", recorded::replay_mystery_path},
 };
 
 std::optional<std::string> replay_episode(const Json& episode) {

@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "envs/recorded/codes.h"
 #include "envs/recorded/fields.h"
 
 namespace engram::recorded {
-
-// The characters of so many kinds of cards, or of so many values of an observation's part.
-inline std::string digits(int kinds) { return std::string("0123456789abc").substr(0, static_cast<std::size_t>(kinds)); }
 
 // `cards` cards in the order in which they are dealt, as many of each kind.
 template <class Pile>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "envs/recorded/codes.h"
 #include "envs/recorded/piles.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
@@ -24,27 +25,15 @@ namespace {
 // All but the observations, of a game that takes no more steps.
 Recording<float> read_game(const Json& episode, int num_actions, int most_steps) {
   const auto length = static_cast<std::size_t>(get_int(episode, "length", 1, most_steps));
-  Recording<float> recording;
+  Recording<float> recording = read_outcomes(episode, length);
   recording.actions = get_actions(episode, length, num_actions);
-  const Json& values = field_of(episode, "reward_values");
-  constexpr std::size_t kMostValues = 4;
-  if (!values.is_array() || values.empty() || values.size() > kMostValues)
-    refuse("reward_values", values, "1 to " + std::to_string(kMostValues) + " numbers");
-  for (const int value : get_symbols(episode, "rewards", length, {digits(static_cast<int>(values.size()))}))
-    recording.rewards.push_back(as_float("reward_values", values[static_cast<std::size_t>(value)]));
-  recording.end = get_word(episode, "end", {"terminated", "truncated"}) == 0 ? End::kTerminated : End::kTruncated;
-  recording.success = get_bool(episode, "success");
   return recording;
-}
-
-void show(int value, int width, std::vector<float>& observations) {
-  for (int at = 0; at < width; ++at) observations.push_back(at == value ? 1.0f : 0.0f);
 }
 
 // Of a game whose observation is one of `width` values: all but the first of them are returned, one for each step.
 std::vector<int> read_values(const Json& episode, int width, Recording<float>& recording) {
   std::vector<int> values = get_symbols(episode, "obs", recording.actions.size() + 1, {digits(width)});
-  for (const int value : values) show(value, width, recording.observations);
+  for (const int value : values) show_code(value, width, recording.observations);
   values.erase(values.begin());
   return values;
 }
@@ -93,7 +82,7 @@ std::optional<std::string> replay_labyrinth(const Json& episode, bool has_goal) 
     const std::string parts = observation.is_string() ? observation.get<std::string>() : "";
     if (parts.size() != kParts || parts.find_first_not_of("01234") != std::string::npos)
       refuse("obs", observation, "texts of " + std::to_string(kParts) + " digits 0..4");
-    for (const char part : parts) show(part - '0', labyrinth::kKinds, recording.observations);
+    for (const char part : parts) show_code(part - '0', labyrinth::kKinds, recording.observations);
   }
   return play<Task>(params, Task::start(maze), recording);
 }
@@ -129,7 +118,7 @@ std::optional<std::string> replay_concentration(const Json& episode) {
              "pairs of a card 0.." + std::to_string(params.cards - 1) + " and what it shows, 0.." +
                  std::to_string(params.kinds));
     for (std::size_t i = 0; i < changes.size(); i += 2) seen[changes[i].get<std::size_t>()] = changes[i + 1].get<int>();
-    for (const int kind : seen) show(kind, params.kinds + 1, recording.observations);
+    for (const int kind : seen) show_code(kind, params.kinds + 1, recording.observations);
   }
   return play<Concentration>(params, Concentration::start(params, kinds), recording);
 }

@@ -31,5 +31,7 @@ std::optional<std::string> replay_dark_key_to_door(const Json& episode);
 std::optional<std::string> replay_endless_tmaze(const Json& episode);
 std::optional<std::string> replay_labyrinth_escape(const Json& episode);
 std::optional<std::string> replay_labyrinth_explore(const Json& episode);
+std::optional<std::string> replay_mortar_mayhem(const Json& episode);
+std::optional<std::string> replay_mystery_path(const Json& episode);
 
 }  // namespace engram::recorded

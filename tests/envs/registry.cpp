@@ -23,7 +23,8 @@ TEST_CASE("every task can be made by name, listed, and set option by option") {
                                                  "memory_chain",   "umbrella_chain",   "minigrid_memory",
                                                  "red_blue_doors", "door_key",         "cartpole",
                                                  "dark_room",      "dark_key_to_door", "memory_maze",
-                                                 "endless_tmaze",  "labyrinth_escape", "labyrinth_explore"});
+                                                 "endless_tmaze",  "labyrinth_escape", "labyrinth_explore",
+                                                 "mortar_mayhem",  "mystery_path"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);

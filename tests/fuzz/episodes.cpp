@@ -30,14 +30,14 @@ std::string played(const std::string& task) {
 std::vector<std::string> fuzz_seeds() {
   std::map<std::string, std::string> shortest;
   for (const char* const task :
-       {"visual_match",     "key_to_door",      "tmaze",         "repeat_first",      "repeat_previous",
-        "autoencode",       "count_recall",     "concentration", "multiarmed_bandit", "higher_lower",
-        "minesweeper",      "battleship",       "memory_chain",  "umbrella_chain",    "minigrid_memory",
-        "red_blue_doors",   "door_key",         "cartpole",      "dark_key_to_door",  "endless_tmaze",
-        "labyrinth_escape", "labyrinth_explore"})
+       {"visual_match",     "key_to_door",       "tmaze",         "repeat_first",      "repeat_previous",
+        "autoencode",       "count_recall",      "concentration", "multiarmed_bandit", "higher_lower",
+        "minesweeper",      "battleship",        "memory_chain",  "umbrella_chain",    "minigrid_memory",
+        "red_blue_doors",   "door_key",          "cartpole",      "dark_key_to_door",  "endless_tmaze",
+        "labyrinth_escape", "labyrinth_explore", "mortar_mayhem", "mystery_path"})
     shortest[task];
-  for (const char* const golden :
-       {"episodes", "popgym", "bsuite", "minigrid", "cartpole", "dark_key_to_door", "endless_tmaze", "labyrinth"}) {
+  for (const char* const golden : {"episodes", "popgym", "bsuite", "minigrid", "cartpole", "dark_key_to_door",
+                                   "endless_tmaze", "labyrinth", "memory_gym"}) {
     std::ifstream file(std::string(ENGRAM_SOURCE_DIR "/tests/golden/") + golden + ".jsonl");
     for (std::string line; std::getline(file, line);)
       for (auto& [task, seed] : shortest)

@@ -331,8 +331,8 @@ TEST_CASE("info says what the views hold") {
       env->step_row(0, env->info().num_actions() - 1);
       ++steps;
     }
-    if (task.name() == "cartpole")
-      CHECK(steps < env->info().max_episode_steps);  // pushed one way, the pole falls before
+    if (task.name() == "cartpole" || task.name() == "mortar_mayhem")
+      CHECK(steps < env->info().max_episode_steps);  // pushed one way, the pole falls before; walking on is fatal
     else
       CHECK(steps == env->info().max_episode_steps);
   }

@@ -59,7 +59,8 @@ inline std::vector<TaskConfig> many_tasks() {
     tasks.push_back(TaskConfig::from_preset(preset));
   tasks.push_back(task_with("cartpole", {{"sees", "velocities"}, {"noise", "0.5"}, {"shows_start", "false"}}));
   for (const char* const preset : {"dark_room_hard_17", "memory_maze_15x15", "endless_tmaze_uniform",
-                                   "labyrinth_escape_hard", "labyrinth_explore_hard"})
+                                   "labyrinth_escape_hard", "labyrinth_explore_hard", "mortar_mayhem_act_grid",
+                                   "mortar_mayhem_endless", "mystery_path_grid_on", "mystery_path_endless"})
     tasks.push_back(TaskConfig::from_preset(preset));
   for (const char* const name : {"dark_room", "dark_key_to_door"})
     tasks.push_back(task_with(name, {{"size", "3"}, {"random_actions", "true"}, {"full_state", "true"}}));
