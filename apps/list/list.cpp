@@ -259,10 +259,10 @@ void print_learner_presets() {
 // On one screen.
 void print_overview() {
   print_tasks();
-  std::printf("\nBACKBONES (--memory.name)\n");
-  print_note(joined(backbone_names()));
-  std::printf("\nLEARNERS (--learner.name)\n");
-  print_note(joined(learner_names()));
+  std::printf("\n");
+  print_note("BACKBONES (--memory.name): " + joined(backbone_names()));
+  std::printf("\n");
+  print_note("LEARNERS (--learner.name): " + joined(learner_names()));
   std::printf("\n");
   print_note("engram list backbones or learners tells what they are, list presets names " +
              counted(task_presets().size(), "published size") +

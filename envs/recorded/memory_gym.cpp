@@ -36,7 +36,7 @@ double read_reward(const Json& episode, const std::string& name) {
 template <std::size_t kCount>
 std::array<int, kCount> read_numbers(const std::string& name, const Json& value, const std::array<int, kCount>& most) {
   std::string takes = "arrays of integers up to";
-  for (const int number : most) takes += " " + std::to_string(number);
+  for (const int number : most) takes.append(" ").append(std::to_string(number));
   if (!value.is_array() || value.size() != kCount) refuse(name, value, takes);
   std::array<int, kCount> numbers{};
   for (std::size_t i = 0; i < kCount; ++i) {

@@ -55,7 +55,8 @@ HOST_DEVICE constexpr int beside(int cell, int number) {
 
 // Walls: each inner cell but those of the last inner row and column is one with odds 0.33; then four or eight of those
 // at the border that are neither an end, nor beside one, nor touch an inner wall.
-HOST_DEVICE constexpr std::uint64_t draw_walls(int start, int end, Rng& rng) {
+template <class Draws>
+HOST_DEVICE constexpr std::uint64_t draw_walls(int start, int end, Draws& rng) {
   std::uint64_t inner = 0;
   for (int x = 1; x < kPathSide - 2; ++x)
     for (int y = 1; y < kPathSide - 2; ++y)
@@ -81,13 +82,16 @@ HOST_DEVICE constexpr std::uint64_t draw_walls(int start, int end, Rng& rng) {
   for (int left = rng.below(2) == 0 ? 4 : 8; left > 0 && count > 0; --left) {
     const int chosen = static_cast<int>(rng.below(static_cast<std::uint32_t>(count)));
     walls |= bit_of(free[chosen]);
-    free[chosen] = free[--count];
+    --count;
+    for (int i = chosen; i < count; ++i) free[i] = free[i + 1];
   }
   return walls;
 }
 
-// A path from `start` to `end`, cells at opposite borders; the end has no next cell.
-HOST_DEVICE constexpr Path draw_path(int start, int end, Rng& rng) {
+// A path from `start` to `end`, cells at opposite borders; the end has no next cell. Draws are an Rng or, in a test,
+// the numbers that the original drew: below(count) is asked for them in its order.
+template <class Draws>
+HOST_DEVICE constexpr Path draw_path(int start, int end, Draws& rng) {
   const std::uint64_t walls = draw_walls(start, end, rng);
   std::uint64_t seen = bit_of(start), closed = 0;
   std::uint8_t open[kPathCells] = {}, previous[kPathCells] = {};  // open: in the order in which they were found

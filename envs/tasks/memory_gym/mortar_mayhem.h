@@ -225,12 +225,11 @@ struct MortarMayhem {
     return allowed[rng.below(static_cast<std::uint32_t>(count))];
   }
 
-  // One more step of the commands that are shown: those of the whole sequence, or in the form endless the last alone.
+  // One more step of showing: of all commands of the sequence, or in the form endless of the last alone.
   HOST_DEVICE static constexpr void show(const Params& params, State& state) {
-    const int first = params.form == MortarForm::kEndless ? state.length - 1 : 0;
-    const int step = params.show_time * (state.length - first) - state.to_show--;
+    const int step = params.show_time * state.length - state.to_show--;
     if (step % params.show_time < params.show_duration)
-      state.shown = static_cast<std::int8_t>(state.commands[first + step / params.show_time]);
+      state.shown = static_cast<std::int8_t>(state.commands[step / params.show_time]);
   }
 };
 

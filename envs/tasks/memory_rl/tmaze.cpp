@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "envs/task_entry.h"
 #include "envs/tasks/memory_rl/memory_rl.h"
 
@@ -20,16 +22,27 @@ struct TMazeColours {
 void TMaze::Options::list_options(OptionList& list) {
   list.add("active", active, "false: the sign is seen at the start; true: it is one step behind the start");
   list.add("corridor_length", corridor_length, {1, 1'000'000}, "steps from the start to the junction");
+  list.add("rewrites", rewrites, {0, 1'000'000},
+           "times that the sign is drawn and shown anew on the way; the last one counts");
   list.add("penalty", penalty, {-1e6, 0},
            "reward, divided by corridor_length, of a step that lags behind walking ahead");
   list.add("goal_reward", goal_reward, {-1e6, 1e6}, "reward of ending the episode on the right goal");
   list_full_state(list, full_state);
 }
 
+void TMaze::Options::check() const {
+  if (rewrites >= corridor_length)
+    throw UserError("task.rewrites = '" + std::to_string(rewrites) + "' is not allowed with task.corridor_length = '" +
+                    std::to_string(corridor_length) + "'; it takes fewer than that");
+}
+
 TMaze::Params TMaze::make_params(const Options& options, std::uint64_t, Purpose) {
-  return {options.active ? 1 : 0, options.corridor_length,
-          static_cast<float>(options.penalty / options.corridor_length), static_cast<float>(options.goal_reward),
-          options.full_state};
+  return {options.active ? 1 : 0,
+          options.corridor_length,
+          static_cast<float>(options.penalty / options.corridor_length),
+          static_cast<float>(options.goal_reward),
+          options.full_state,
+          options.rewrites};
 }
 
 void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {
@@ -37,7 +50,8 @@ void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {
   const int end = junction(params);
   canvas.resize(3, end + 1, Colours::kWall);
   for (int x = 0; x <= end; ++x) canvas.set(1, x, Colours::kFloor);
-  canvas.set(1, 0, Colours::kOracle);
+  for (int x = 0; x < end; ++x)
+    if (x == 0 || rewrites_at(params, x)) canvas.set(1, x, Colours::kOracle);
   canvas.set(1 - state.goal_y, end, Colours::kRight);
   canvas.set(1 + state.goal_y, end, Colours::kWrong);
   canvas.set(1 - state.y, state.x, Colours::kAgent);
@@ -74,6 +88,11 @@ std::vector<TaskPreset> TMaze::presets() {
                        kName,
                        {{"active", "true"}, {"corridor_length", length}},
                        kMemoryRlSource});
+  for (const auto& [rewrites, length] : {std::pair{"1", "20"}, {"4", "50"}, {"9", "100"}})
+    presets.push_back({std::string("tmaze_rewrites_") + rewrites,
+                       kName,
+                       {{"corridor_length", length}, {"rewrites", rewrites}},
+                       "engram's own"});
   return presets;
 }
 

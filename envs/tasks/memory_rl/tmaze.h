@@ -6,6 +6,8 @@
 //
 // o is the oracle's distance from the start: 0 in the passive form, where the oracle is seen at reset, and 1 in the
 // active form, where the agent has to step back to see it. An episode lasts corridor_length + 2 o + 1 steps.
+// With `rewrites` k > 0, which is engram's own, the sign is drawn and shown anew wherever the agent comes to one of k
+// further places, x = o + floor(i corridor_length / (k + 1)) for i = 1 .. k: what it showed before no longer counts.
 // Source: Ni et al., "When do Transformers shine in RL?", 2023 (Memory-RL), after Bakker, "Reinforcement learning with
 // long short-term memory", 2001. Observation: [2] float, at x = 0 [0, goal] the first time and [0, 0] afterwards, in
 // the corridor [0, 0], at its end [1, y]. With full_state [5]: these two are followed, at every step, by the goal, the
@@ -37,10 +39,12 @@ struct TMaze {
   struct Options : TaskOptions<TMaze> {
     bool active = false;
     int corridor_length = 50;
+    int rewrites = 0;
     double penalty = -1;
     double goal_reward = 1;
 
     void list_options(OptionList& list);
+    void check() const;
   };
 
   struct Params {
@@ -49,6 +53,7 @@ struct TMaze {
     float step_penalty;   // of every step except the last at which x < t - o
     float goal_reward;
     bool full_state;
+    int rewrites;  // k
   };
 
   enum Oracle : std::uint8_t { kUnseen = 0, kShown = 1, kSeen = 2 };
@@ -68,9 +73,7 @@ struct TMaze {
   static std::vector<std::int64_t> observation_shape(const Params& params) { return {params.full_state ? 5 : 2}; }
   static int max_episode_steps(const Params& params) { return num_steps(params); }
 
-  HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
-    return start(params, rng.below(2) == 1 ? 1 : -1);
-  }
+  HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) { return start(params, draw_goal(rng)); }
 
   // The state in which an episode with this goal begins.
   HOST_DEVICE static constexpr State start(const Params& params, int goal_y) {
@@ -81,8 +84,9 @@ struct TMaze {
     return state;
   }
 
-  HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
+  HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng& rng) {
     ++state.t;
+    const int before = state.x;
     const int x = state.x + (action == 0) - (action == 2);
     const int y = state.y + (action == 1) - (action == 3);
     const int end = junction(params);
@@ -92,6 +96,10 @@ struct TMaze {
       state.y = static_cast<std::int8_t>(y);
     }
     state.oracle = state.oracle != kUnseen ? kSeen : state.x == 0 ? kShown : kUnseen;
+    if (state.x != before && rewrites_at(params, state.x)) {
+      state.goal_y = static_cast<std::int8_t>(draw_goal(rng));
+      state.oracle = kShown;
+    }
     if (state.t < num_steps(params)) return {late(params, state) ? params.step_penalty : 0.0f, End::kNone};
     const float reward = state.y == state.goal_y ? params.goal_reward : 0.0f;
     state.solved = reward > 0;
@@ -122,6 +130,15 @@ struct TMaze {
   static bool decided(const Params& params, const State& state) { return state.t >= num_steps(params) && state.y != 0; }
 
  private:
+  HOST_DEVICE static constexpr int draw_goal(Rng& rng) { return rng.below(2) == 1 ? 1 : -1; }
+  // Whether the sign is shown anew at x: whether it is the place of an i from 1 to k. The least i of a place at x or
+  // beyond it is (x - o) (k + 1) / L, rounded up.
+  HOST_DEVICE static constexpr bool rewrites_at(const Params& params, int x) {
+    const std::int64_t parts = params.rewrites + 1, length = params.corridor_length, walked = x - params.oracle;
+    if (params.rewrites == 0 || walked <= 0) return false;
+    const std::int64_t i = (walked * parts + length - 1) / length;
+    return i <= params.rewrites && i * length / parts == walked;
+  }
   HOST_DEVICE static constexpr int num_steps(const Params& params) {
     return params.corridor_length + 2 * params.oracle + 1;
   }

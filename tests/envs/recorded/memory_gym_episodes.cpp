@@ -96,7 +96,7 @@ TEST_CASE("any difference from an episode of mystery path is a mismatch at its s
 
 TEST_CASE("a malformed episode of Memory Gym is refused with what is wrong") {
   for (const Json& episode : {mortar("sequence"), mortar("endless"), path(false), path(true)})
-    check_fields(episode, {"env"});
+    check_fields(episode, {"env", "draws"});
   const Json sequence = mortar("sequence"), plain = path(false), endless = path(true);
   CHECK(error_of(with(sequence, "start", Json{5, 0})) ==
         "it, line 1: 'start' is [5,0]; it takes arrays of integers up to 4 4");

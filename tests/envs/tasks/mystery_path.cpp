@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "envs/task_entry.h"
+#include "tests/envs/recorded/golden_episodes.h"
 #include "tests/envs/tasks/task_settings.h"
 
 using namespace engram;
@@ -69,6 +70,50 @@ TEST_CASE("distances as integers order estimates as the original's doubles do") 
         REQUIRE((left < right) == (exact_left < exact_right));
         REQUIRE((left > right) == (exact_left > exact_right));
       }
+}
+
+TEST_CASE("from the numbers that the original drew the same paths come") {
+  // In the order of the original's calls, each of which must ask for as many.
+  struct Recorded {
+    const std::vector<int> numbers;
+    std::size_t next = 0;
+    std::uint32_t below(std::uint32_t count) {
+      REQUIRE(next < numbers.size());
+      const auto number = static_cast<std::uint32_t>(numbers[next++]);
+      REQUIRE(number < count);
+      return number;
+    }
+  };
+  int paths = 0;
+  for (const Json& episode : golden_episodes(golden_file("memory_gym.jsonl"))) {
+    if (episode["env"] != "mystery_path") continue;
+    const Json& cells = episode["path"];
+    std::size_t from = 0;
+    for (const Json& draws : episode["draws"]) {
+      // In the endless form the segment's last cell is followed by the one that leads to the next.
+      std::size_t last = from;
+      while (last + 1 < cells.size() && cells[last + 1][0].get<int>() / 8 == cells[from][0].get<int>() / 8) ++last;
+      if (episode["endless"] == true) --last;
+      const auto cell_of = [](const Json& cell) {
+        return MysteryPath::cell_of(cell[0].get<int>() % 8, cell[1].get<int>());
+      };
+      Recorded recorded{draws.get<std::vector<int>>()};
+      const memory_gym::Path path = memory_gym::draw_path(cell_of(cells[from]), cell_of(cells[last]), recorded);
+      CHECK(recorded.next == recorded.numbers.size());
+      std::uint64_t drawn = 0;
+      for (std::size_t i = from; i <= last; ++i) {
+        drawn |= memory_gym::bit_of(cell_of(cells[i]));
+        if (i == last) break;
+        const int direction = path.next_of(cell_of(cells[i]));
+        CHECK(cells[i][0].get<int>() + memory_gym::step_x(direction) == cells[i + 1][0]);
+        CHECK(cells[i][1].get<int>() + memory_gym::step_y(direction) == cells[i + 1][1]);
+      }
+      CHECK(path.cells == drawn);
+      from = last + 2;
+      ++paths;
+    }
+  }
+  CHECK(paths == 16 + 16 * 3);
 }
 
 TEST_CASE("a path leads from its origin to its goal, cell by cell, and is drawn as the original draws it") {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <tuple>
 
 #include "base/error.h"
@@ -129,6 +130,77 @@ TEST_CASE("both goals come with even odds, and the drawing shows which it is") {
     CHECK(canvas.at(state.goal_y == 1 ? 0 : 2, 6).green > canvas.at(state.goal_y == 1 ? 2 : 0, 6).green);
   }
   CHECK(std::abs(up - kEpisodes / 2) < 5 * 50);  // five standard deviations of a binomial count
+}
+
+TEST_CASE("rewritten signs: drawn and shown anew at places spread over the corridor, and only the last one counts") {
+  Rng choice(4, Purpose::kAction, 0, 0);
+  for (const bool active : {false, true})
+    for (const int length : {2, 7, 20})
+      for (const int rewrites : {1, 3, length - 1}) {
+        if (rewrites >= length) continue;
+        CAPTURE(active);
+        CAPTURE(length);
+        CAPTURE(rewrites);
+        TMaze::Options options;
+        options.active = active;
+        options.corridor_length = length;
+        options.rewrites = rewrites;
+        const TMaze::Params params = TMaze::make_params(options, 1, Purpose::kTest);
+        std::set<int> places;
+        for (int i = 1; i <= rewrites; ++i) places.insert((active ? 1 : 0) + i * length / (rewrites + 1));
+        CHECK(static_cast<int>(places.size()) == rewrites);
+        CHECK(*places.begin() > (active ? 1 : 0));
+        CHECK(*places.rbegin() < (active ? 1 : 0) + length);
+        int shown = 0, up = 0, changed = 0, paid = 0, at_goals = 0;
+        for (std::uint32_t episode = 0; episode < 400; ++episode) {
+          Rng rng(1, Purpose::kTest, 0, episode);
+          TMaze::State state = TMaze::reset(params, rng);
+          float sign = observe(params, state)[1];
+          bool seen_before = sign != 0;
+          for (End end = End::kNone; end == End::kNone;) {
+            const int x = state.x;
+            // Mostly ahead, so that it comes to the goals; at the end to either side.
+            const bool at_end = x == length + (active ? 1 : 0);
+            const auto drawn = static_cast<int>(choice.below(20));
+            const int action = at_end ? 1 + 2 * (drawn % 2) : drawn < 2 ? drawn + 1 : 0;
+            const Outcome outcome = TMaze::step(params, state, action, rng);
+            end = outcome.end;
+            const Observation seen = observe(params, state);
+            if (state.x != x && places.contains(state.x)) {
+              REQUIRE(seen[0] == 0);
+              REQUIRE(std::abs(seen[1]) == 1);
+              changed += seen_before && seen[1] != sign;
+              shown += seen_before;
+              up += seen[1] == 1;
+              sign = seen[1];
+              seen_before = true;
+            } else if (seen[0] == 0 && state.x != 0) {
+              REQUIRE(seen[1] == 0);
+            } else if (seen[0] == 0 && seen[1] != 0) {  // the active form's first sign
+              REQUIRE(!seen_before);
+              sign = seen[1];
+              seen_before = true;
+            }
+            if (end != End::kNone && state.y != 0) {
+              ++at_goals;
+              paid += outcome.reward == 1;
+              REQUIRE((outcome.reward == 1) == (static_cast<float>(state.y) == sign));
+              REQUIRE(TMaze::success(params, state) == (outcome.reward == 1));
+            }
+          }
+        }
+        CHECK(at_goals > 20);
+        CHECK(paid > 0);
+        CHECK(paid < at_goals);
+        CHECK(std::abs(changed - shown / 2) < 4 * std::sqrt(shown) / 2 + 1);  // each new one differs with even odds
+        CHECK(up > 0);
+      }
+  TMaze::Options options;
+  options.corridor_length = 8;
+  options.rewrites = 8;
+  CHECK_THROWS_WITH_AS(check_options(options),
+                       "task.rewrites = '8' is not allowed with task.corridor_length = '8'; it takes fewer than that",
+                       UserError);
 }
 
 TEST_CASE("options out of bounds are refused by name") {

@@ -41,6 +41,7 @@ inline std::vector<TaskConfig> many_tasks() {
   tasks.push_back(task_with("key_to_door", {{"variant", "cca"}, {"reward_steps", "15"}, {"respawn_every", "0"}}));
   tasks.push_back(task_with("key_to_door", {{"distractor_steps", "0"}}));
   tasks.push_back(task_with("tmaze", {{"active", "true"}, {"corridor_length", "20"}}));
+  tasks.push_back(task_with("tmaze", {{"corridor_length", "20"}, {"rewrites", "7"}}));
   for (const char* const preset : {"repeat_first_hard", "repeat_previous_hard", "autoencode_hard", "count_recall_hard"})
     tasks.push_back(TaskConfig::from_preset(preset));
   for (const char* const preset : {"concentration_medium", "concentration_hard", "multiarmed_bandit_hard",

@@ -19,6 +19,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 with contextlib.redirect_stdout(sys.stderr):  # what pygame says of itself
     import pygame
+    from memory_gym import mystery_path_grid, pygame_assets
     from memory_gym.endless_mortar_mayhem import EndlessMortarMayhemEnv
     from memory_gym.endless_mystery_path import EndlessMysteryPathEnv
     from memory_gym.mortar_mayhem_b_grid import GridMortarMayhemTaskBEnv
@@ -51,6 +52,34 @@ PATH = (
     (True, {}),
     (True, {"stamina_level": 12, "max_steps": 400, "reward_fall_off": -0.3, "reward_step": -0.001}),
 )
+
+
+class Draws:
+    """A generator that keeps what it drew, each as a number from 0 on."""
+
+    def __init__(self, generator):
+        self.generator, self.drawn = generator, []
+
+    def integers(self, low, high):
+        number = self.generator.integers(low, high)
+        self.drawn.append(int(number) - low)
+        return number
+
+    def choice(self, things):
+        self.drawn.append(int(self.generator.integers(0, len(things))))
+        return things[self.drawn[-1]]
+
+
+class RecordedPath(pygame_assets.MysteryPath):
+    drawn = []  # of all paths of the episode
+
+    def __init__(self, columns, rows, start, end, generator):
+        draws = Draws(generator)
+        super().__init__(columns, rows, start, end, draws)
+        RecordedPath.drawn.append(draws.drawn)
+
+
+pygame_assets.MysteryPath = mystery_path_grid.MysteryPath = RecordedPath
 
 
 class TurningWalker:
@@ -188,6 +217,7 @@ class PathFinder:
 
 def record_path(endless, changes, setting, index):
     game, choice = (EndlessMysteryPathEnv if endless else GridMysteryPathEnv)(), random.Random(f"path {setting} {index}")
+    RecordedPath.drawn = []
     game.reset(seed=index, options=changes)
     segments = 3
     if endless:
@@ -236,7 +266,7 @@ def record_path(endless, changes, setting, index):
             # The endless original has no goal: its last cell here is a cell as any other.
             "goal_reward": parameters["reward_path_progress" if endless else "reward_goal"],
             "progress_reward": parameters["reward_path_progress"], "fall_reward": parameters["reward_fall_off"],
-            "step_reward": parameters["reward_step"], "path": path,
+            "step_reward": parameters["reward_step"], "path": path, "draws": RecordedPath.drawn[:segments],
             **finish(actions, rewards, observations,
                      "truncated" if (endless and at_goal) or (cut and not at_goal) else "terminated", at_goal)}
 
