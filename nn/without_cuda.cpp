@@ -44,7 +44,9 @@ Tensor encode_image(const Tensor&, torch::ScalarType, const std::vector<std::int
                     const std::vector<LayerWeights>&, const LayerWeights&) {
   not_built("an encoder");
 }
-Tensor encode_vector(const Tensor&, torch::ScalarType, const LayerWeights&) { not_built("an encoder"); }
+Tensor encode_parts(const Tensor&, torch::ScalarType, const std::vector<EncodedPart>&, const LayerWeights&) {
+  not_built("an encoder");
+}
 
 Support supports_heads(const HeadSizes&, torch::ScalarType, torch::Device) { return no_support(); }
 Support supports_one_kernel_heads_sizes(const HeadSizes&, torch::ScalarType) { return no_support(); }

@@ -1,5 +1,6 @@
 #include "apps/list/roads.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -128,9 +129,14 @@ std::string encoder() {
   };
   // The smallest image is 3 x 3.
   const std::string side = largest([&](std::int64_t n) { return n < 3 ? image(3) : image(n); });
-  return paragraph("Vectors of any length and images up to " + side + " x " + side +
+  ObservationPart tokens{.name = "tokens", .kind = PartKind::kTokens, .shape = {1}, .values = 2};
+  const std::string parts = largest([&](std::int64_t n) {
+    return ObservationEncoder::supports_kernels_for(std::vector<ObservationPart>(static_cast<std::size_t>(n), tokens),
+                                                    kDtype, kGpu);
+  });
+  return paragraph("Quantities and tokens, in up to " + parts + " parts, and images up to " + side + " x " + side +
                    " are encoded by fused layers; larger images by LibTorch (" + image(std::stoll(side) + 1).reason() +
-                   "), as are tokens and observations of several parts.");
+                   "), as are images beside other parts and the joint encoder.");
 }
 
 std::string loss() {

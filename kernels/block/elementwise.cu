@@ -47,17 +47,6 @@ __global__ void __launch_bounds__(kThreads) dropout_add_kernel(DropoutAdd input,
   }
 }
 
-// One thread for each element.
-template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    scale_bytes_kernel(unsigned elements, int width, const std::uint8_t* __restrict__ x, int stride,
-                       T* __restrict__ y) {
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x, row = i / stride;
-  const int column = static_cast<int>(i % stride);
-  if (i >= elements) return;
-  y[i] = static_cast<T>(column < width ? static_cast<float>(x[std::int64_t{row} * width + column]) / 255.0f : 0.0f);
-}
-
 // Where this thread's vectors stand. 32 bits count the vectors: dividing 64 would cost more than all the rest.
 struct SwiGluPlace {
   bool inside;
@@ -216,19 +205,6 @@ void dropout_add(const DropoutAdd& input, void* y, cudaStream_t stream) {
       dropout_add_kernel<T, false><<<blocks, kThreads, 0, stream>>>(input, static_cast<T*>(y));
   });
   check_cuda(cudaGetLastError(), "dropout_add");
-}
-
-void scale_bytes(std::int64_t rows, int width, const std::uint8_t* x, int stride, Dtype dtype, void* y,
-                 cudaStream_t stream) {
-  if (rows < 1 || width < 1 || width > stride || rows * stride > INT32_MAX)
-    throw std::runtime_error("scale_bytes: " + std::to_string(rows) + " rows of " + std::to_string(width) +
-                             " bytes as " + std::to_string(stride) + " elements");
-  const auto elements = static_cast<unsigned>(rows * stride);
-  dispatch_dtype(dtype, [&](auto element) {
-    using T = decltype(element);
-    scale_bytes_kernel<<<blocks_for(elements), kThreads, 0, stream>>>(elements, width, x, stride, static_cast<T*>(y));
-  });
-  check_cuda(cudaGetLastError(), "scale_bytes");
 }
 
 void swiglu_forward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, void* hidden, cudaStream_t stream) {

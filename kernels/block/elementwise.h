@@ -32,11 +32,6 @@ struct DropoutAdd {
 };
 void dropout_add(const DropoutAdd& input, void* y, cudaStream_t stream);
 
-// y = x / 255 for rows of `width` bytes, contiguous, as rows of `stride` >= width elements, zero after the width.
-// rows * stride < 2^31.
-void scale_bytes(std::int64_t rows, int width, const std::uint8_t* x, int stride, Dtype dtype, void* y,
-                 cudaStream_t stream);
-
 // SwiGLU's activation (Shazeer 2020): hidden = silu(gate) * up for rows [gate | up] of 2 * inner elements; inner is a
 // multiple of 8; rows * inner / 8 < 2^31.
 void swiglu_forward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, void* hidden, cudaStream_t stream);

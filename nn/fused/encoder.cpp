@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "kernels/block/dense_convolution/dense_convolution.h"
+#include "kernels/block/observation_rows.h"
 #include "nn/device/cuda_support.h"
 #include "nn/fused/linear.h"
 #include "nn/fused/prepared_weights.h"
@@ -57,22 +58,53 @@ ConvolutionShape shape_of(const LayerWeights& convolution, int height, int width
           .kernel_width = static_cast<int>(convolution.weight.size(3))};
 }
 
-// An observation's rows in `dtype`, bytes divided by 255.
-Tensor input_rows(const Tensor& observation_MX, torch::ScalarType dtype) {
-  return observation_MX.scalar_type() == torch::kUInt8 ? image_rows(observation_MX, dtype)
-                                                       : to_rows(observation_MX.to(dtype));
+// Observations as rows [M, P] of `dtype` (observation_rows.h).
+Tensor input_rows(const Tensor& observation_MX, const std::vector<EncodedPart>& parts, torch::ScalarType dtype) {
+  const bool bytes = observation_MX.scalar_type() == torch::kUInt8;
+  const Tensor x_MX = (bytes ? observation_MX : observation_MX.to(torch::kFloat32)).contiguous();
+  ObservationRows rows{.rows = x_MX.size(0),
+                       .parts = static_cast<int>(parts.size()),
+                       .part = {},
+                       .bytes = bytes,
+                       .x = x_MX.data_ptr(),
+                       .stride = 0,
+                       .dtype = {}};
+  std::int64_t columns = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Tensor& table_VE = parts[i].table_VE;
+    rows.part[i] = {static_cast<int>(parts[i].elements), table_VE.defined() ? static_cast<int>(table_VE.size(0)) : 0};
+    columns += rows.part[i].columns();
+  }
+  rows.stride = round_up(columns, kWidthMultiple);
+  const Tensor y_MP = torch::empty({rows.rows, rows.stride}, x_MX.options().dtype(dtype));
+  rows.dtype = kernel_dtype(y_MP);
+  observation_rows(rows, y_MP.data_ptr(), current_stream());
+  return y_MP;
+}
+
+// [D, F], F of the parts as the linear map reads them, as a map [D, K] of one-hot vectors and quantities.
+Tensor one_hot_weight(const Tensor& weight_DF, const std::vector<EncodedPart>& parts) {
+  std::vector<std::int64_t> widths;
+  for (const auto& [elements, table_VE] : parts)
+    widths.push_back(elements * (table_VE.defined() ? table_VE.size(1) : 1));
+  std::vector<Tensor> all = weight_DF.split_with_sizes(widths, 1);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (const Tensor& table_VE = parts[i].table_VE; table_VE.defined())
+      all[i] = all[i].unflatten(1, {parts[i].elements, table_VE.size(1)}).matmul(table_VE.t()).flatten(1);
+  return all.size() == 1 ? all[0] : torch::cat(all, 1);
 }
 
 }  // namespace
 
 Support supports_encoder(const EncoderSizes& sizes, torch::ScalarType dtype, torch::Device device) {
   if (Support on_device = supports_device(dtype, device); !on_device) return on_device;
+  if (Support own = at_most("an observation's number of parts", sizes.parts, kMaxObservationParts); !own) return own;
   for (const std::int64_t outputs : sizes.convolution_outputs)
     if (Support own = at_most("a convolution's number of outputs", outputs, kMaxConvolutionOutputs); !own) return own;
   return {};
 }
 
-Tensor encode_image(const Tensor& observation_MX, torch::ScalarType dtype, const std::vector<std::int64_t>& shape,
+Tensor encode_image(const Tensor& image_MX, torch::ScalarType dtype, const std::vector<std::int64_t>& shape,
                     const std::vector<LayerWeights>& convolutions, const LayerWeights& linear) {
   std::vector<LinearLayer> layers;
   auto height = static_cast<int>(shape[1]), width = static_cast<int>(shape[2]);
@@ -86,12 +118,20 @@ Tensor encode_image(const Tensor& observation_MX, torch::ScalarType dtype, const
     width = own.output_width();
   }
   layers.push_back({linear.weight, linear.bias, /*relu=*/false});
-  return from_rows(linear_layers(input_rows(observation_MX, dtype), layers),
-                   {observation_MX.size(0), linear.weight.size(0)});
+  return from_rows(linear_layers(input_rows(image_MX, {{image_MX.size(1), {}}}, dtype), layers),
+                   {image_MX.size(0), linear.weight.size(0)});
 }
 
-Tensor encode_vector(const Tensor& observation_MX, torch::ScalarType dtype, const LayerWeights& linear) {
-  return from_rows(linear_layers(input_rows(observation_MX, dtype), {{linear.weight, linear.bias, /*relu=*/true}}),
+Tensor encode_parts(const Tensor& observation_MX, torch::ScalarType dtype, const std::vector<EncodedPart>& parts,
+                    const LayerWeights& linear) {
+  Tensor weight_DK = linear.weight;
+  std::vector<Tensor> of{linear.weight};
+  for (const EncodedPart& part : parts)
+    if (part.table_VE.defined()) of.push_back(part.table_VE);
+  if (of.size() > 1)
+    weight_DK = PreparedWeights::made(
+        of, [weight = linear.weight, parts] { return std::vector<Tensor>{one_hot_weight(weight, parts)}; })[0];
+  return from_rows(linear_layers(input_rows(observation_MX, parts, dtype), {{weight_DK, linear.bias, /*relu=*/true}}),
                    {observation_MX.size(0), linear.weight.size(0)});
 }
 

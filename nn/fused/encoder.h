@@ -1,5 +1,6 @@
-// The observation encoder on a GPU, for learning: the convolutions of small images as products with their dense
-// matrices, with a backward pass of their own. They compute what encoder.h defines, in float32 or bfloat16 products.
+// The observation encoder on a GPU: the convolutions of small images, and the tables of tokens, as products with their
+// dense matrices, with a backward pass of their own. They compute what encoder.h defines, in float32 or bfloat16
+// products.
 #pragma once
 
 #include <torch/torch.h>
@@ -15,7 +16,8 @@ namespace engram::cuda {
 constexpr std::int64_t kMaxConvolutionOutputs = 1024;
 
 struct EncoderSizes {
-  std::vector<std::int64_t> convolution_outputs;  // numbers an image; none for a vector
+  std::int64_t parts = 1;                         // of an observation
+  std::vector<std::int64_t> convolution_outputs;  // numbers an image; none where there is no image
 };
 Support supports_encoder(const EncoderSizes& sizes, torch::ScalarType dtype, torch::Device device);
 
@@ -23,10 +25,20 @@ struct LayerWeights {
   torch::Tensor weight, bias;
 };
 
-// Both: observation [M, elements], uint8 (divided by 255) or float32 -> [M, D]. `shape`: of the image.
-torch::Tensor encode_image(const torch::Tensor& observation_MX, torch::ScalarType dtype,
+// An image [M, elements], uint8 (divided by 255) or float32 -> [M, D]. `shape`: of the image.
+torch::Tensor encode_image(const torch::Tensor& image_MX, torch::ScalarType dtype,
                            const std::vector<std::int64_t>& shape, const std::vector<LayerWeights>& convolutions,
                            const LayerWeights& linear);
-torch::Tensor encode_vector(const torch::Tensor& observation_MX, torch::ScalarType dtype, const LayerWeights& linear);
+
+// Quantities, or tokens, of which each is read as a row of a table.
+struct EncodedPart {
+  std::int64_t elements;
+  torch::Tensor table_VE;  // undefined: quantities
+};
+// Observations [M, elements] of such parts, uint8 (quantities divided by 255) or float32 -> [M, D], relu of the linear
+// map of all parts side by side. The table and the part of the map that reads its rows are one map of one-hot vectors,
+// which is made of the weights alone.
+torch::Tensor encode_parts(const torch::Tensor& observation_MX, torch::ScalarType dtype,
+                           const std::vector<EncodedPart>& parts, const LayerWeights& linear);
 
 }  // namespace engram::cuda

@@ -60,15 +60,6 @@ Tensor from_rows(const Tensor& x_MP, const std::vector<std::int64_t>& shape) {
   return FromRowsFunction::apply(x_MP, shape);
 }
 
-Tensor image_rows(const Tensor& x_MX, torch::ScalarType dtype) {
-  const Tensor bytes = x_MX.contiguous();
-  const int padded = round_up(bytes.size(1), kWidthMultiple);
-  const Tensor y_MP = torch::empty({bytes.size(0), padded}, bytes.options().dtype(dtype));
-  scale_bytes(bytes.size(0), static_cast<int>(bytes.size(1)), bytes.data_ptr<std::uint8_t>(), padded,
-              kernel_dtype(y_MP), y_MP.data_ptr(), current_stream());
-  return y_MP;
-}
-
 Tensor product(const Tensor& a, const Tensor& b) {
   if (std::optional<Tensor> c = small_product(a, b)) return *std::move(c);
   return torch::mm(a, b);

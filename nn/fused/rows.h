@@ -36,9 +36,6 @@ inline float* float_data(const torch::Tensor& tensor) { return tensor.defined() 
 torch::Tensor to_rows(const torch::Tensor& x);
 torch::Tensor from_rows(const torch::Tensor& x_MP, const std::vector<std::int64_t>& shape);
 
-// An image's bytes x [M, X] as numbers of 0 .. 1, rows [M, P] of `dtype`.
-torch::Tensor image_rows(const torch::Tensor& x_MX, torch::ScalarType dtype);
-
 // a b in the operands' type, summed in float32; the result in the operands' type or in float32.
 torch::Tensor product(const torch::Tensor& a, const torch::Tensor& b);
 torch::Tensor product_float(const torch::Tensor& a, const torch::Tensor& b);

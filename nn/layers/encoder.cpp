@@ -1,5 +1,7 @@
 #include "nn/layers/encoder.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -83,12 +85,13 @@ Support ObservationEncoder::supports_kernels(torch::ScalarType dtype, torch::Dev
 
 Support ObservationEncoder::supports_kernels_for(const std::vector<ObservationPart>& parts, torch::ScalarType dtype,
                                                  torch::Device device) {
-  if (parts.size() > 1) return Support::no("the observation has " + std::to_string(parts.size()) + " parts");
-  if (parts[0].kind == PartKind::kTokens) return Support::no("the observation consists of tokens");
-  if (parts[0].kind == PartKind::kVector) return cuda::supports_encoder({}, dtype, device);
+  const auto is_image = [](const ObservationPart& part) { return part.kind == PartKind::kImage; };
+  if (std::ranges::none_of(parts, is_image)) return cuda::supports_encoder({std::ssize(parts), {}}, dtype, device);
+  if (parts.size() > 1) return Support::no("the observation has an image and other parts");
   const std::int64_t rows = parts[0].shape[1], columns = parts[0].shape[2];
-  return cuda::supports_encoder({{kChannels1 * (rows - 1) * (columns - 1), kChannels2 * (rows - 2) * (columns - 2)}},
-                                dtype, device);
+  return cuda::supports_encoder(
+      {.convolution_outputs = {kChannels1 * (rows - 1) * (columns - 1), kChannels2 * (rows - 2) * (columns - 2)}},
+      dtype, device);
 }
 
 torch::Tensor ObservationEncoder::encode(const torch::Tensor& observation_MX, torch::ScalarType dtype) const {
@@ -96,8 +99,13 @@ torch::Tensor ObservationEncoder::encode(const torch::Tensor& observation_MX, to
     const ComputeIn products(observation_MX.device(), dtype);
     return encode_by_definition(observation_MX);
   }
+  if (!is_image()) {
+    std::vector<cuda::EncodedPart> parts;
+    for (const Reader& reader : readers_)
+      parts.push_back({reader.part.elements(), reader.embedding ? reader.embedding->weight : torch::Tensor()});
+    return cuda::encode_parts(observation_MX, dtype, parts, layer_weights(linear_));
+  }
   const Reader& only = readers_[0];
-  if (!is_image()) return cuda::encode_vector(observation_MX, dtype, layer_weights(linear_));
   return cuda::encode_image(observation_MX, dtype, only.part.shape,
                             {layer_weights(only.convolution1), layer_weights(only.convolution2)},
                             layer_weights(linear_));

@@ -1,5 +1,5 @@
-// ObservationEncoder: an observation as D features, on LibTorch's operations and, on a GPU, an image or a vector alone
-// as fused layers (fused_encoder.h).
+// ObservationEncoder: an observation as D features, on LibTorch's operations and, on a GPU, as fused layers
+// (nn/fused/encoder.h), but for an image beside other parts.
 #pragma once
 
 #include <torch/torch.h>

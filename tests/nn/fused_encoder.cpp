@@ -111,9 +111,43 @@ TEST_CASE("a GPU's vector encoder and its gradients are those of a linear layer 
       const Tensor x = draw({rows, inputs}, 1, dtype);
       check([&](const std::vector<Tensor>& w) { return torch::linear(x, w[0], w[1]).relu(); },
             [&](const std::vector<Tensor>& w) {
-              return cuda::encode_vector(x.to(torch::kCUDA, torch::kFloat32), dtype, {w[0], w[1]});
+              return cuda::encode_parts(x.to(torch::kCUDA, torch::kFloat32), dtype, {{inputs, {}}}, {w[0], w[1]});
             },
             {draw({width, inputs}, 1 / std::sqrt(static_cast<double>(inputs)), dtype), draw({width}, 0.3, dtype)},
             dtype);
+    }
+}
+
+// One token of the first row is none of the values.
+TEST_CASE("a GPU's encoder of tokens beside quantities and its gradients are those of tables and a linear layer") {
+  if (testing::skip_without_gpu()) return;
+  for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16})
+    for (const auto& [rows, tokens, values, embedded, quantities, width] : std::vector<std::array<std::int64_t, 6>>{
+             {333, 49, 11, 16, 3, 64}, {70, 4, 5, 3, 1, 100}, {2, 1, 2, 8, 9, 8}}) {
+      torch::manual_seed(9);
+      CAPTURE(rows);
+      CAPTURE(torch::toString(dtype));
+      Tensor token = torch::randint(values, {rows, tokens}, torch::kUInt8);
+      token[0][0] = values;
+      const Tensor other = torch::randint(3, {rows, 2}, torch::kUInt8);
+      const Tensor quantity = torch::randint(256, {rows, quantities}, torch::kUInt8);
+      const Tensor observation = torch::cat({token, quantity, other}, 1).to(torch::kCUDA);
+      const auto read = [](const Tensor& of, const Tensor& table) {
+        const Tensor with_none = torch::cat({table, torch::zeros({1, table.size(1)}, table.options())});
+        return with_none.index_select(0, of.flatten().to(torch::kInt64)).reshape({of.size(0), -1});
+      };
+      const std::int64_t features = tokens * embedded + quantities + 2 * embedded;
+      check(
+          [&](const std::vector<Tensor>& w) {
+            const Tensor all =
+                torch::cat({read(token, w[2]), quantity.to(torch::kFloat64) / 255, read(other, w[3])}, 1);
+            return torch::linear(all, w[0], w[1]).relu();
+          },
+          [&](const std::vector<Tensor>& w) {
+            return cuda::encode_parts(observation, dtype, {{tokens, w[2]}, {quantities, {}}, {2, w[3]}}, {w[0], w[1]});
+          },
+          {draw({width, features}, 1 / std::sqrt(static_cast<double>(features)), dtype), draw({width}, 0.3, dtype),
+           draw({values, embedded}, 1, dtype), draw({3, embedded}, 1, dtype)},
+          dtype);
     }
 }

@@ -81,7 +81,6 @@ TEST_CASE("tokens have a table, and parts are read side by side, each by layers 
                                   parameter(tokens, "observation.weight"), parameter(tokens, "observation.bias"))
                         .relu();
   CHECK(torch::allclose(tokens.encode(objects.to(torch::kFloat32), none, none.to(torch::kFloat32)), read, 1e-5, 1e-6));
-  CHECK_FALSE(ObservationEncoder::supports_kernels_for(task.observation.parts, torch::kBFloat16, torch::kCUDA));
 }
 
 TEST_CASE("the vector encoder joins embeddings of previous action and reward") {

@@ -209,22 +209,6 @@ TEST_CASE("dropout and addition take x from rows of another length") {
         }
 }
 
-TEST_CASE("an image's bytes become numbers of 0 to 1, padded with zeros") {
-  if (skip_without_gpu()) return;
-  for (const Dtype dtype : kDtypes)
-    for (const auto& [rows, width, stride] : {std::array{1, 1, 16}, {700, 75, 80}, {33, 64, 64}}) {
-      Bytes x(std::size_t{1} * rows * width);
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<unsigned char>(i * 37 + i / 256);
-      Numbers expected(std::size_t{1} * rows * stride);
-      for (std::size_t i = 0; i < x.size(); ++i)
-        expected[i / width * stride + i % width] = rounded(static_cast<float>(x[i]) / 255.0f, dtype);
-      const DeviceBytes device_x(x);
-      DeviceBytes y = poisoned(expected.size(), dtype);
-      scale_bytes(rows, width, device_x.data(), stride, dtype, y.data(), nullptr);
-      CHECK(download(y, dtype) == expected);
-    }
-}
-
 TEST_CASE("gelu with a bias, and both gradients") {
   if (skip_without_gpu()) return;
   for (const Dtype dtype : kDtypes)
