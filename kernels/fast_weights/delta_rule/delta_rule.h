@@ -42,6 +42,7 @@ struct DeltaRuleShape {
   int time;
   int heads;
   int width;
+  int segments = 0;  // of a sequence, that are walked beside each other; 0: as many as pay (README.md, "In segments")
 };
 
 enum class FastWeightWrite { kDelta, kSum };
