@@ -111,17 +111,19 @@ constexpr std::size_t kStateElements = std::size_t{kWidth} * kWidth;
 struct Segments {
   int count, chunks;  // chunks: of every segment but the last, which may have fewer
 
-  // The shape's own number, or where it names none: one, unless the rows' heads are few and long. By the shape alone,
-  // so that the sizes of buffers and the results depend on no device.
+  // The shape's own number, or where it names none what was measured to pay (README.md): one, unless in bfloat16 the
+  // pairs of row and head are few and long. By the shape alone, so that the sizes of buffers and the results depend on
+  // no device.
   template <typename T>
   static Segments of(const DeltaRuleShape& shape) {
-    constexpr std::int64_t kMostChains = 64;  // pairs times segments: half of a large GPU's multiprocessors
-    constexpr int kFewestChunks = 8, kFewestSegments = 4;  // below, the second walk costs more than it saves
+    constexpr std::int64_t kMostPairs = 8, kMostChains = 64;  // chains: pairs times segments
+    constexpr int kFewestChunks = 8, kFewestSegments = 4;     // of a segment, of a sequence
     const int chunks = (shape.time + kChunk<T> - 1) / kChunk<T>;
     std::int64_t count = shape.segments;
     if (count == 0) {
-      count = std::min<std::int64_t>(kMostChains / (std::int64_t{shape.batch} * shape.heads), chunks / kFewestChunks);
-      if (count < kFewestSegments) count = 1;
+      const std::int64_t pairs = std::int64_t{shape.batch} * shape.heads;
+      count = std::min<std::int64_t>(kMostChains / pairs, chunks / kFewestChunks);
+      if (sizeof(T) == 4 || pairs > kMostPairs || count < kFewestSegments) count = 1;
     }
     const int length = static_cast<int>((chunks + count - 1) / count);
     return {(chunks + length - 1) / length, length};
