@@ -7,14 +7,19 @@
 
 namespace engram {
 
+// Into how many segments a sequence is cut that are walked beside each other (README.md, "In segments"): what the shape
+// says, at most one a chunk, or where it says 0 more than one only where the pairs of row and head are few and long.
+// Asks no device.
+int delta_rule_segments(const DeltaRuleShape& shape, Dtype dtype);
+
 enum class DeltaRuleChain {
   kSlices,     // warps that share slices of a head's values: every input and device
   kWarpgroup,  // one warpgroup a head, all products wgmma: what supports_delta_rule_warpgroup says
 };
 
-// Whether kWarpgroup takes the input: the delta rule, bfloat16, heads of at most 64, and rows in pieces of 16 bytes,
-// that is a width and a row stride that are multiples of 8 and tensors aligned to 16 bytes. Asks no device; _support
-// also wants the current device to be one of wgmma.
+// Whether kWarpgroup takes the input: the delta rule, bfloat16, heads of at most 64, a sequence in one segment, and
+// rows in pieces of 16 bytes, that is a width and a row stride that are multiples of 8 and tensors aligned to 16 bytes.
+// Asks no device; _support also wants the current device to be one of wgmma.
 Support supports_delta_rule_warpgroup_sizes(const DeltaRuleInput& input);
 Support supports_delta_rule_warpgroup(const DeltaRuleInput& input);
 // The same with the output that the forward pass writes, or its gradient, which the backward pass reads.

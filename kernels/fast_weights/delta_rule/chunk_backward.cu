@@ -3,6 +3,7 @@
 
 #include "kernels/fast_weights/delta_rule/chain.h"
 #include "kernels/fast_weights/delta_rule/chunk_gradient.cuh"
+#include "kernels/fast_weights/delta_rule/segments.cuh"
 #include "kernels/fast_weights/delta_rule/warpgroup_chain.cuh"
 
 namespace engram {
@@ -16,11 +17,12 @@ struct BackwardExchange {
   uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
 };
 
-// The recurrence, from the last chunk to the first. State gradients are held in units of `scale`.
-template <typename Rule, typename T, int kWidth, int kParts, int kStages>
+// A segment's recurrence, from its last chunk to its first. State gradients are held in units of `scale`. With
+// kFromZero of a segment but the first, from a zero gradient to that of the segment's first state.
+template <typename Rule, typename T, int kWidth, int kParts, int kStages, bool kFromZero>
 __global__ void __launch_bounds__(kMostThreads<kParts>)
     backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, Prepared<T> prepared,
-                               BackwardScratch<T> scratch) {
+                               BackwardScratch<T> scratch, Joints joints) {
   using StageOf = Stage<Rule, T, kWidth>;
   using Walk = SliceWarp<T, kWidth, kParts>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
@@ -28,7 +30,8 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<StageOf*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
-  const Walk walk = Walk::of(problem.width);
+  const Walk walk = Walk::of(problem.width, blockIdx.y);
+  const int segment = kFromZero ? blockIdx.z + 1 : blockIdx.z;
   const int step_stride = problem.heads * problem.width;
   const float scale = problem.scale, inverse_scale = 1.0f / problem.scale;
   auto& exchange =
@@ -43,9 +46,20 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   } own;
   auto& state = own.slice.state;
   auto& x = own.slice.x;
+  // Of the gradient at the start of `of`, this warp's tiles.
+  const auto joint = [&](int of) {
+    return joints.ends + joint_offset<kWidth>(problem, blockIdx.x, of - 1) +
+           joint_tiles<kWidth>(walk.first_value, walk.first_key);
+  };
   if (walk.works) {
+    const bool from_zero = kFromZero || segment + 1 == problem.segments.count;
 #pragma unroll
-    for (int i = 0; i < 2 * kOwnKeys; ++i) state[i] = Accumulator{};
+    for (int i = 0; i < 2 * kOwnKeys; ++i) {
+      if (from_zero)
+        state[i] = Accumulator{};
+      else
+        load_tile(state[i], joint(segment + 1) + i * kOperandTile);
+    }
   }
   const auto load_output_gradient = [&](FragmentA<kCount>& d_output, const StageOf& stage, int i) {
     load_a_transposed(d_output, stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
@@ -65,7 +79,7 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) scaled[half].x[e] = state[2 * k + half].x[e] * scale;
-        store_operand(tiles + half * kOperandTile, scaled[half]);
+        if constexpr (!kFromZero) store_operand(tiles + half * kOperandTile, scaled[half]);
       }
       FragmentA<kSums> state_gradient;
       to_fragment(state_gradient, scaled[0], scaled[1]);
@@ -134,8 +148,9 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
           weigh(update, d_error[2 * b], d_error[2 * b + 1], stage.beta + j * 16, -inverse_scale);
         store_fragment(exchange.update[j], update);
       }
-      walk.store_steps(scratch.error_gradient + problem.contiguous(at, begin), step_stride, d_error[2 * b],
-                       d_error[2 * b + 1], j, valid);
+      if constexpr (!kFromZero)
+        walk.store_steps(scratch.error_gradient + problem.contiguous(at, begin), step_stride, d_error[2 * b],
+                         d_error[2 * b + 1], j, valid);
     }
     if constexpr (Rule::kDecay) {
       const float kept = stage.from_start[kSize - 1];
@@ -179,8 +194,26 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   };
 
   const ValueRows<T> values{rows.output_gradient, step_stride, rows.copy_bytes};
-  for_each_chunk<true, kStages>(problem, values, prepared, stages, own.producer, walk, read_state, solve_errors,
-                                write_state);
+  for_each_chunk<true, kStages>(problem, values, prepared, stages, own.producer, walk, segment, read_state,
+                                solve_errors, write_state);
+  if constexpr (kFromZero)
+    if (walk.works)
+#pragma unroll
+      for (int i = 0; i < 2 * kOwnKeys; ++i) store_tile(joint(segment) + i * kOperandTile, state[i]);
+}
+
+template <typename Rule, typename T, int kWidth, bool kFromZero>
+void launch_recurrence(const Problem<T>& problem, const BackwardRows<T>& rows, const Prepared<T>& prepared,
+                       const BackwardScratch<T>& scratch, const Joints& joints, cudaStream_t stream) {
+  auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(BackwardExchange<T, 2>));
+  auto kernel = shape.stages > 1 ? backward_recurrence_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>, kFromZero>
+                                 : backward_recurrence_kernel<Rule, T, kWidth, 2, 1, kFromZero>;
+  if constexpr (kSharesSlice<T, kWidth>)
+    if (shape.template share_slice<Rule, T, kWidth>(sizeof(BackwardExchange<T, 4>)))
+      kernel = backward_recurrence_kernel<Rule, T, kWidth, 4, 3, kFromZero>;
+  if constexpr (kFromZero) --shape.grid.z;
+  launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
+         prepared, scratch, joints);
 }
 
 template <typename Rule, typename T, int kWidth>
@@ -202,14 +235,13 @@ void launch_backward(DeltaRuleChain chain, const DeltaRuleInput& input, const vo
   if constexpr (kHasWarpgroupChain<Rule, T, kWidth>)
     if (by_warpgroup) launch_warpgroup_backward<Rule>(problem, rows.output_gradient, prepared, scratch, stream);
   if (!by_warpgroup) {
-    auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(BackwardExchange<T, 2>));
-    auto kernel = shape.stages > 1 ? backward_recurrence_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>>
-                                   : backward_recurrence_kernel<Rule, T, kWidth, 2, 1>;
-    if constexpr (kSharesSlice<T, kWidth>)
-      if (shape.template share_slice<Rule, T, kWidth>(sizeof(BackwardExchange<T, 4>)))
-        kernel = backward_recurrence_kernel<Rule, T, kWidth, 4, 3>;
-    launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
-           prepared, scratch);
+    auto joints = Joints::of(layout, const_cast<T*>(base));
+    joints.ends = reinterpret_cast<float*>(state_gradient + (layout.decay - layout.state));
+    if (problem.segments.count > 1) {
+      launch_recurrence<Rule, T, kWidth, true>(problem, rows, prepared, scratch, joints, stream);
+      launch_join<true, Rule, T, kWidth>(problem, prepared.decays, joints, stream);
+    }
+    launch_recurrence<Rule, T, kWidth, false>(problem, rows, prepared, scratch, joints, stream);
   }
   launch_gradients<Rule, T, kWidth>(problem, rows, {base + layout.state, base + layout.error, prepared.decays}, scratch,
                                     input_gradient, stream);
@@ -223,7 +255,7 @@ std::size_t delta_rule_backward_scratch_bytes(const DeltaRuleShape& shape, Dtype
   return dispatch_dtype(dtype, [&](auto element) {
     using T = decltype(element);
     const auto layout = delta_rule::SavedLayout::of<T>(shape, delta_rule::padded_width(shape.width));
-    return (layout.decay - layout.state) * sizeof(T);
+    return (layout.decay - layout.state + layout.joint_elements) * sizeof(T);
   });
 }
 

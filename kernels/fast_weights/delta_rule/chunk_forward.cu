@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/fast_weights/delta_rule/chain.h"
 #include "kernels/fast_weights/delta_rule/chunk_pipeline.cuh"
 #include "kernels/fast_weights/delta_rule/chunk_prepare.cuh"
+#include "kernels/fast_weights/delta_rule/segments.cuh"
 #include "kernels/fast_weights/delta_rule/warpgroup_chain.cuh"
 
 namespace engram {
@@ -17,27 +20,58 @@ template <typename T>
 struct DecayedUpdate<T, true> {
   uint4 decayed_update[kChunk<T> / 16][kSumPlanes<T>][32];
 };
-template <typename Rule, typename T, int kWidth, int kParts>
-struct ForwardExchange : DecayedUpdate<T, Rule::kDecay> {
-  float4 part[kParts][kChunk<T> / 8][32];
+template <typename T, int kWidth, bool kReads>
+struct HandedState {};
+template <typename T, int kWidth>
+struct HandedState<T, kWidth, true> {
   uint4 minus_state[kWidth / 16][kPlanes<T>][32];
+};
+// Without kReads the update alone, as it has decayed.
+template <typename Rule, typename T, int kWidth, int kParts, bool kReads = true>
+struct ForwardExchange : DecayedUpdate<T, Rule::kDecay && kReads>, HandedState<T, kWidth, kReads> {
+  float4 part[kParts][kChunk<T> / 8][32];
   uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
 };
 
-template <typename Rule, typename T, int kWidth, int kParts, int kStages>
-__global__ void __launch_bounds__(kMostThreads<kParts>)
-    forward_kernel(Problem<T> problem, Prepared<T> prepared, ForwardOutput<T> out) {
-  using StageOf = Stage<Rule, T, kWidth>;
+// A walk that only writes to the memory has small stages: two blocks of two slices share a multiprocessor.
+constexpr int kEndSlices = 2, kEndStages = 2, kEndThreads = 64 * kEndSlices + kProducerThreads;
+
+// Stores the identity's walk to a segment's end, M^T, as right operands both ways. As accumulators two tiles of 8 keys
+// are, half by half of the rows, operands with k along keys.
+template <int kWidth, int kTiles>
+__device__ void store_transition(const Joints& joints, std::int64_t joint, const Accumulator (&state)[kTiles], int row,
+                                 int first_key) {
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i)
+    store_operand(joints.transition + joint + joint_tiles<kWidth>(row, first_key) + i * kOperandTile, state[i]);
+#pragma unroll
+  for (int i = 0; i < kTiles; i += 2)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      store_tile(
+          joints.adjoint + joint + joint_tiles<kWidth>(first_key + 8 * i, row) + half * kOperandTile,
+          {{state[i].x[2 * half], state[i].x[2 * half + 1], state[i + 1].x[2 * half], state[i + 1].x[2 * half + 1]}});
+}
+
+// With kReads a segment's walk from its first state: outputs, and what the backward pass needs. Without, that from a
+// zero state to the segment's end, and in as many more blocks the delta rule's walk of the identity, without values.
+template <typename Rule, typename T, int kWidth, int kParts, int kStages, bool kReads>
+__global__ void __launch_bounds__(kReads ? kMostThreads<kParts> : kEndThreads, kReads || sizeof(T) == 4 ? 1 : 2)
+    forward_kernel(Problem<T> problem, Prepared<T> prepared, ForwardOutput<T> out, Joints joints) {
+  using StageOf = Stage<Rule, T, kWidth, kReads>;
   using Walk = SliceWarp<T, kWidth, kParts>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kKeyBlocks = kWidth / 16;
   constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<StageOf*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
-  const Walk walk = Walk::of(problem.width);
+  const int value_blocks = kReads || !Rule::kDelta ? gridDim.y : gridDim.y / 2, segment = blockIdx.z;
+  const bool walks_identity = static_cast<int>(blockIdx.y) >= value_blocks;
+  if (walks_identity && segment == 0) return;  // its first state is zero
+  const Walk walk = Walk::of(problem.width, blockIdx.y % value_blocks);
   const int step_stride = problem.heads * problem.width;
-  auto& exchange = reinterpret_cast<ForwardExchange<Rule, T, kWidth, kParts>*>(shared_memory +
-                                                                               kStages * sizeof(*stages))[walk.slice];
+  auto& exchange = reinterpret_cast<ForwardExchange<Rule, T, kWidth, kParts, kReads>*>(
+      shared_memory + kStages * sizeof(*stages))[walk.slice];
 
   union {
     struct {
@@ -51,8 +85,21 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   auto& x = own.slice.x;
   auto& output = own.slice.output;
   if (walk.works) {
+    const int tiles = joint_tiles<kWidth>(walk.first_value, walk.first_key);
+    if (kReads && segment > 0) {
+      const float* const first = joints.ends + joint_offset<kWidth>(problem, blockIdx.x, segment - 1) + tiles;
 #pragma unroll
-    for (int i = 0; i < 2 * kOwnKeys; ++i) state[i] = Accumulator{};
+      for (int i = 0; i < 2 * kOwnKeys; ++i) load_tile(state[i], first + i * kOperandTile);
+    } else {
+      const int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+      for (int i = 0; i < 2 * kOwnKeys; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int value = walk.first_value + g + e / 2 * 8, key = walk.first_key + i * 8 + 2 * t + e % 2;
+          state[i].x[e] = !kReads && walks_identity && value == key ? 1.0f : 0.0f;
+        }
+    }
   }
 
   // Two transposed tiles of a block of 16 steps' values.
@@ -66,7 +113,7 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
     if constexpr (Rule::kDelta) {
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
-        if (!Rule::kDecay && walk.part == 0)
+        if (!Rule::kDecay && walk.part == 0 && !walks_identity)
           load_values(x[2 * i], x[2 * i + 1], stage, i);
         else
           x[2 * i] = x[2 * i + 1] = Accumulator{};
@@ -78,10 +125,12 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
       FragmentA<kSums> minus_state;
       to_fragment(minus_state, state[2 * k], state[2 * k + 1]);
       negate(minus_state);
-      store_fragment(exchange.minus_state[key], minus_state);
-      T* tiles = out.state + Walk::state_tiles(problem, chunk, walk.first_value, key);
-      store_operand(tiles, state[2 * k]);
-      store_operand(tiles + kOperandTile, state[2 * k + 1]);
+      if constexpr (kReads) {
+        store_fragment(exchange.minus_state[key], minus_state);
+        T* tiles = out.state + Walk::state_tiles(problem, chunk, walk.first_value, key);
+        store_operand(tiles, state[2 * k]);
+        store_operand(tiles + kOperandTile, state[2 * k + 1]);
+      }
       if constexpr (Rule::kDelta) {
 #pragma unroll
         for (int i = 0; i < kBlocks; ++i) {
@@ -95,7 +144,7 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
     if constexpr (Rule::kDelta && Rule::kDecay) {
 #pragma unroll
       for (int i = 0; i < 2 * kBlocks; ++i) scale_steps(x[i], stage.from_start + i * 8);
-      if (walk.part == 0) {
+      if (walk.part == 0 && !walks_identity) {
 #pragma unroll
         for (int i = 0; i < kBlocks; ++i) {
           Accumulator values[2];
@@ -141,35 +190,42 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
     for (int b = 0; b < kOwnBlocks; ++b) {
       const int i = walk.own_block(b);
       FragmentA<kSums> update;
-      weigh(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, 1.0f);
-      store_fragment(exchange.update[i], update);
+      if constexpr (kReads || !Rule::kDecay) {
+        weigh(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, 1.0f);
+        store_fragment(exchange.update[i], update);
+      }
       if constexpr (Rule::kDecay) {
         weigh_decayed(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, stage.to_end + i * 16, 1.0f);
-        store_fragment(exchange.decayed_update[i], update);
+        if constexpr (kReads)
+          store_fragment(exchange.decayed_update[i], update);
+        else
+          store_fragment(exchange.update[i], update);
       }
-      if constexpr (Rule::kDelta)
+      if constexpr (Rule::kDelta && kReads)
         walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i,
                          valid);
     }
+    if constexpr (kReads) {
 #pragma unroll
-    for (int i = 0; i < 2 * kOwnBlocks; ++i) output[i] = Accumulator{};
+      for (int i = 0; i < 2 * kOwnBlocks; ++i) output[i] = Accumulator{};
 #pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key) {
-      FragmentA<kCount> minus_state;
-      load_fragment(minus_state, exchange.minus_state[key]);
+      for (int key = 0; key < kKeyBlocks; ++key) {
+        FragmentA<kCount> minus_state;
+        load_fragment(minus_state, exchange.minus_state[key]);
 #pragma unroll
-      for (int b = 0; b < kOwnBlocks; ++b) {
-        FragmentB<kCount> right[2];
-        load_b(right, stage.q + walk.own_block(b) * 16 * kVector + key * 16, kVector);
-        multiply_add(output[2 * b], minus_state, right[0]);
-        multiply_add(output[2 * b + 1], minus_state, right[1]);
+        for (int b = 0; b < kOwnBlocks; ++b) {
+          FragmentB<kCount> right[2];
+          load_b(right, stage.q + walk.own_block(b) * 16 * kVector + key * 16, kVector);
+          multiply_add(output[2 * b], minus_state, right[0]);
+          multiply_add(output[2 * b + 1], minus_state, right[1]);
+        }
       }
-    }
 #pragma unroll
-    for (int i = 0; i < 2 * kOwnBlocks; ++i) {
+      for (int i = 0; i < 2 * kOwnBlocks; ++i) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) output[i].x[e] *= -problem.scale;
-      if constexpr (Rule::kDecay) scale_steps(output[i], stage.from_start + walk.own_block(i / 2) * 16 + i % 2 * 8);
+        for (int e = 0; e < 4; ++e) output[i].x[e] *= -problem.scale;
+        if constexpr (Rule::kDecay) scale_steps(output[i], stage.from_start + walk.own_block(i / 2) * 16 + i % 2 * 8);
+      }
     }
   };
 
@@ -187,7 +243,7 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
     for (int j = 0; j < kBlocks; ++j) {
       FragmentA<kSums> update;
       FragmentB<kCount> right[2];
-      if constexpr (Rule::kDecay)
+      if constexpr (Rule::kDecay && kReads)
         load_fragment(update, exchange.decayed_update[j]);
       else
         load_fragment(update, exchange.update[j]);
@@ -197,32 +253,60 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
         multiply_add(state[2 * k], update, right[0]);
         multiply_add(state[2 * k + 1], update, right[1]);
       }
-      if constexpr (Rule::kDecay) {
-        if (j > walk.own_block(kOwnBlocks - 1)) continue;
-        load_fragment(update, exchange.update[j]);
-      }
+      if constexpr (kReads) {
+        if constexpr (Rule::kDecay) {
+          if (j > walk.own_block(kOwnBlocks - 1)) continue;
+          load_fragment(update, exchange.update[j]);
+        }
 #pragma unroll
-      for (int b = 0; b < kOwnBlocks; ++b) {
-        if (j > walk.own_block(b)) continue;
-        load_b_block(right, stage.triangles.attend + Triangles<T>::block(walk.own_block(b), j));
-        multiply_add(output[2 * b], update, right[0]);
-        multiply_add(output[2 * b + 1], update, right[1]);
+        for (int b = 0; b < kOwnBlocks; ++b) {
+          if (j > walk.own_block(b)) continue;
+          load_b_block(right, stage.triangles.attend + Triangles<T>::block(walk.own_block(b), j));
+          multiply_add(output[2 * b], update, right[0]);
+          multiply_add(output[2 * b + 1], update, right[1]);
+        }
       }
     }
+    if constexpr (kReads) {
 #pragma unroll
-    for (int b = 0; b < kOwnBlocks; ++b)
-      walk.store_steps(out.output + problem.contiguous(at, begin), step_stride, output[2 * b], output[2 * b + 1],
-                       walk.own_block(b), valid);
+      for (int b = 0; b < kOwnBlocks; ++b)
+        walk.store_steps(out.output + problem.contiguous(at, begin), step_stride, output[2 * b], output[2 * b + 1],
+                         walk.own_block(b), valid);
+    }
   };
 
-  const ValueRows<T> values{problem.v, problem.row_stride, problem.copy_bytes};
-  for_each_chunk<false, kStages>(problem, values, prepared, stages, own.producer, walk, read_state, solve_errors,
-                                 write_state);
+  const ValueRows<T> values{problem.v, problem.row_stride, walks_identity ? 0 : problem.copy_bytes};
+  for_each_chunk<false, kStages>(problem, values, prepared, stages, own.producer, walk, segment, read_state,
+                                 solve_errors, write_state);
 
-  const int begin = walk.block_value, end = min(problem.width, begin + 16 * walk.slices);
-  for (int t = at.length + threadIdx.x / 32; t < problem.time; t += blockDim.x / 32)
-    for (int column = begin + lane_id(); column < end; column += 32)
-      out.output[problem.contiguous(at, t) + column] = T(0.0f);
+  if constexpr (kReads) {
+    const int steps = problem.segments.chunks * kSize,
+              column_end = min(problem.width, walk.block_value + 16 * walk.slices);
+    const int begin = max(at.length, segment * steps), end = min(problem.time, (segment + 1) * steps);
+    for (int t = begin + threadIdx.x / 32; t < end; t += blockDim.x / 32)
+      for (int column = walk.block_value + lane_id(); column < column_end; column += 32)
+        out.output[problem.contiguous(at, t) + column] = T(0.0f);
+  } else if (walk.works) {
+    const std::int64_t joint = joint_offset<kWidth>(problem, blockIdx.x, segment);
+    if (walks_identity)
+      store_transition<kWidth>(joints, joint, state, walk.first_value, walk.first_key);
+    else
+#pragma unroll
+      for (int i = 0; i < 2 * kOwnKeys; ++i)
+        store_tile(joints.ends + joint + joint_tiles<kWidth>(walk.first_value, walk.first_key) + i * kOperandTile,
+                   state[i]);
+  }
+}
+
+template <typename Rule, typename T, int kWidth>
+void launch_ends(const Problem<T>& problem, const Prepared<T>& prepared, const Joints& joints, cudaStream_t stream) {
+  const int tiles = (problem.width + 15) / 16, slices = std::min(tiles, kEndSlices);
+  const int blocks = (tiles + slices - 1) / slices;
+  const dim3 grid(problem.batch * problem.heads, Rule::kDelta ? 2 * blocks : blocks, problem.segments.count - 1);
+  launch(
+      forward_kernel<Rule, T, kWidth, 2, kEndStages, false>, grid, 64 * slices + kProducerThreads,
+      kEndStages * sizeof(Stage<Rule, T, kWidth, false>) + slices * sizeof(ForwardExchange<Rule, T, kWidth, 2, false>),
+      stream, "delta rule: ends of segments", problem, prepared, ForwardOutput<T>{}, joints);
 }
 
 template <typename Rule, typename T, int kWidth>
@@ -237,17 +321,27 @@ void launch_forward(DeltaRuleChain chain, const DeltaRuleInput& input, void* out
   const ForwardOutput<T> out{static_cast<T*>(output), base + layout.state, base + layout.error};
   if constexpr (kHasWarpgroupChain<Rule, T, kWidth>)
     if (chain == DeltaRuleChain::kWarpgroup) return launch_warpgroup_forward<Rule>(problem, prepared, out, stream);
+  const Joints joints = Joints::of(layout, base);
+  if (problem.segments.count > 1) {
+    launch_ends<Rule, T, kWidth>(problem, prepared, joints, stream);
+    launch_join<false, Rule, T, kWidth>(problem, decays, joints, stream);
+  }
   auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(ForwardExchange<Rule, T, kWidth, 2>));
-  auto kernel = shape.stages > 1 ? forward_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>>
-                                 : forward_kernel<Rule, T, kWidth, 2, 1>;
+  auto kernel = shape.stages > 1 ? forward_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>, true>
+                                 : forward_kernel<Rule, T, kWidth, 2, 1, true>;
   if constexpr (kSharesSlice<T, kWidth>)
     if (shape.template share_slice<Rule, T, kWidth>(sizeof(ForwardExchange<Rule, T, kWidth, 4>)))
-      kernel = forward_kernel<Rule, T, kWidth, 4, 3>;
-  launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem, prepared, out);
+      kernel = forward_kernel<Rule, T, kWidth, 4, 3, true>;
+  launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem, prepared, out, joints);
 }
 
 }  // namespace
 }  // namespace delta_rule
+
+int delta_rule_segments(const DeltaRuleShape& shape, Dtype dtype) {
+  delta_rule::check_shape(shape);
+  return dispatch_dtype(dtype, [&](auto element) { return delta_rule::Segments::of<decltype(element)>(shape).count; });
+}
 
 std::size_t delta_rule_saved_bytes(const DeltaRuleShape& shape, Dtype dtype) {
   delta_rule::check_shape(shape);

@@ -107,6 +107,29 @@ struct RowDecays {
 template <int kWidth>
 constexpr std::size_t kStateElements = std::size_t{kWidth} * kWidth;
 
+// How a sequence's chunks are cut into segments that are walked beside each other (README.md, "In segments").
+struct Segments {
+  int count, chunks;  // chunks: of every segment but the last, which may have fewer
+
+  // The shape's own number, or where it names none what was measured to pay (README.md): one, unless in bfloat16 the
+  // pairs of row and head are few and long. By the shape alone, so that the sizes of buffers and the results depend on
+  // no device.
+  template <typename T>
+  static Segments of(const DeltaRuleShape& shape) {
+    constexpr std::int64_t kMostPairs = 8, kMostChains = 64;  // chains: pairs times segments
+    constexpr int kFewestChunks = 8, kFewestSegments = 4;     // of a segment, of a sequence
+    const int chunks = (shape.time + kChunk<T> - 1) / kChunk<T>;
+    std::int64_t count = shape.segments;
+    if (count == 0) {
+      const std::int64_t pairs = std::int64_t{shape.batch} * shape.heads;
+      count = std::min<std::int64_t>(kMostChains / pairs, chunks / kFewestChunks);
+      if (sizeof(T) == 4 || pairs > kMostPairs || count < kFewestSegments) count = 1;
+    }
+    const int length = static_cast<int>((chunks + count - 1) / count);
+    return {(chunks + length - 1) / length, length};
+  }
+};
+
 template <typename T>
 struct Problem {
   int batch, time, heads, width, chunks;
@@ -116,6 +139,7 @@ struct Problem {
   const T *q, *k, *v, *beta;
   const int* length;
   const float* log_decay;
+  Segments segments;
 
   // The pair of row and head that a block works on, and its length.
   struct Pair {
@@ -124,6 +148,14 @@ struct Problem {
   __device__ Pair pair(int index) const {
     const int row = index / heads;
     return {row, index % heads, length == nullptr ? time : length[row]};
+  }
+  // A segment's chunks that are before the pair's length.
+  struct Chunks {
+    int first, count;
+  };
+  __device__ Chunks chunks_of(const Pair& at, int segment) const {
+    const int all = (at.length + kChunk<T> - 1) / kChunk<T>, first = segment * segments.chunks;
+    return {first, max(0, min(all - first, segments.chunks))};
   }
   // Offset of (row, t, head) in q, k, v and in contiguous [B, T, H, D].
   __device__ std::int64_t strided(const Pair& at, int t) const {
@@ -139,9 +171,10 @@ struct Problem {
 };
 
 // The parts of the saved buffer, in elements of T from its start: the chunks' triangles, states at the chunks' starts,
-// errors, and decays.
+// errors, decays, and what joins segments.
 struct SavedLayout {
-  std::size_t state, error, decay, elements;
+  std::size_t state, error, decay, joints, elements;
+  std::size_t joint_elements;  // that hold a float state of each pair's segments but one; the joints are three of these
 
   template <typename T>
   static SavedLayout of(const DeltaRuleShape& shape, int padded_width) {
@@ -152,7 +185,10 @@ struct SavedLayout {
     layout.state = pairs * chunks * sizeof(Triangles<T>) / sizeof(T);
     layout.error = layout.state + pairs * chunks * padded_width * padded_width;
     layout.decay = layout.error + round_up(pairs * shape.time * shape.width);
-    layout.elements = layout.decay + pairs * chunks * sizeof(Decays<T>) / sizeof(T);
+    layout.joints = layout.decay + pairs * chunks * sizeof(Decays<T>) / sizeof(T);
+    layout.joint_elements =
+        pairs * (Segments::of<T>(shape).count - 1) * padded_width * padded_width * sizeof(float) / sizeof(T);
+    layout.elements = layout.joints + 3 * layout.joint_elements;
     return layout;
   }
 };
@@ -166,6 +202,7 @@ inline void check_shape(const DeltaRuleShape& shape) {
   if (shape.batch < 1 || shape.time < 1 || shape.heads < 1)
     refuse("batch, time and heads must be at least 1, got " + std::to_string(shape.batch) + ", " +
            std::to_string(shape.time) + ", " + std::to_string(shape.heads));
+  if (shape.segments < 0) refuse("segments must not be negative, got " + std::to_string(shape.segments));
 }
 
 // Offsets inside a chunk are 32-bit.
@@ -204,7 +241,8 @@ Problem<T> make_problem(const DeltaRuleInput& input) {
           static_cast<const T*>(input.v_BTHD),
           static_cast<const T*>(input.beta_BTH),
           input.length_B,
-          input.log_decay_BTH};
+          input.log_decay_BTH,
+          Segments::of<T>(s)};
 }
 
 // Starts the copy of a chunk's rows in pieces of kBytes. Rows from valid_rows on, and columns from `columns` to

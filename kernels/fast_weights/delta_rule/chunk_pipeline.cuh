@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/fast_weights/delta_rule/chunk_layout.cuh"
 
@@ -25,12 +26,24 @@ struct StageDecays<T, true> {
   float from_start[kChunk<T>], to_end[kChunk<T>];  // of Decays
 };
 
-template <typename Rule, typename T, int kWidth>
-struct Stage : StageDecays<T, Rule::kDecay> {
-  T k[kChunk<T> * kRowStride<kWidth>];
+// What only reading the memory takes.
+template <typename T, int kWidth, bool kReads>
+struct StageQueries {
   T q[kChunk<T> * kRowStride<kWidth>];
+};
+template <typename T, int kWidth>
+struct StageQueries<T, kWidth, false> {};
+template <typename T>
+struct SolveTriangles {
+  T solve[kSolveMatrices<T>][Triangles<T>::kElements];  // of Triangles
+};
+
+// kReads: with what reading the memory takes, beside what writing to it does.
+template <typename Rule, typename T, int kWidth, bool kReads = true>
+struct Stage : StageDecays<T, Rule::kDecay>, StageQueries<T, kWidth, kReads> {
+  T k[kChunk<T> * kRowStride<kWidth>];
   T value[kChunk<T> * kValueStride];  // the block's columns of v, or of the output's gradient
-  Triangles<T> triangles;
+  std::conditional_t<kReads, Triangles<T>, SolveTriangles<T>> triangles;
   float beta[kChunk<T>];
 };
 
@@ -39,7 +52,7 @@ template <typename T>
 struct ValueRows {
   const T* data;
   std::int64_t row_stride;
-  int copy_bytes;
+  int copy_bytes;  // 0: nothing is copied
 };
 
 // What a warp, one of kParts, of a slice works on. Of the steps two warps have the blocks of 16 that the triangles make
@@ -54,9 +67,10 @@ struct SliceWarp {
   int first_key;
   bool works;
 
-  __device__ static SliceWarp of(int width) {
+  // `block`: the block's number among those that share a head's values.
+  __device__ static SliceWarp of(int width, int block) {
     const int slices = (blockDim.x - kProducerThreads) / (32 * kParts), warp = threadIdx.x / 32;
-    const int slice = warp % slices, part = warp / slices % kParts, block_value = blockIdx.y * slices * 16;
+    const int slice = warp % slices, part = warp / slices % kParts, block_value = block * slices * 16;
     const int columns = width - block_value - slice * 16;
     return {slices,
             slice,
@@ -117,20 +131,21 @@ struct ProducerRegisters {
 };
 
 // The producer warps' side of one block.
-template <bool kReverse, int kStages, typename Rule, typename T, int kWidth>
+template <bool kReverse, int kStages, typename Rule, typename T, int kWidth, bool kReads>
 struct Producer {
+  using StageOf = Stage<Rule, T, kWidth, kReads>;
   static constexpr int kSize = kChunk<T>, kVector = kRowStride<kWidth>;
   const Problem<T>& problem;
   const ValueRows<T>& values;
   const Prepared<T>& prepared;
-  Stage<Rule, T, kWidth>* stages;
+  StageOf* stages;
   typename Problem<T>::Pair at;
-  int chunks, first_value, columns, thread;
+  int first_chunk, chunks, first_value, columns, thread;
 
   ProducerRegisters& own;
 
-  __device__ int chunk_at(int i) const { return kReverse ? chunks - 1 - i : i; }
-  __device__ Stage<Rule, T, kWidth>& stage(int i) const { return stages[i % kStages]; }
+  __device__ int chunk_at(int i) const { return first_chunk + (kReverse ? chunks - 1 - i : i); }
+  __device__ StageOf& stage(int i) const { return stages[i % kStages]; }
   __device__ int begin(int i) const { return chunk_at(i) * kSize; }
   __device__ int valid(int i) const { return min(kSize, at.length - begin(i)); }
   __device__ std::int64_t value_offset(int i) const {
@@ -145,8 +160,9 @@ struct Producer {
       if (problem.copy_bytes > 4) {
         copy_rows_async<kWidth, kProducerThreads>(stage(i).k, kVector, problem.k + offset, problem.row_stride, valid(i),
                                                   problem.width, problem.copy_bytes, thread);
-        copy_rows_async<kWidth, kProducerThreads>(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i),
-                                                  problem.width, problem.copy_bytes, thread);
+        if constexpr (kReads)
+          copy_rows_async<kWidth, kProducerThreads>(stage(i).q, kVector, problem.q + offset, problem.row_stride,
+                                                    valid(i), problem.width, problem.copy_bytes, thread);
       }
       if (values.copy_bytes > 4)
         copy_rows_async<16 * kMaxSlices, kProducerThreads>(stage(i).value, kValueStride, values.data + value_offset(i),
@@ -155,8 +171,8 @@ struct Producer {
       const std::int64_t chunk = problem.chunk_index(blockIdx.x, chunk_at(i));
       if constexpr (Rule::kDelta)
         copy_flat<kProducerThreads>(&stage(i).triangles.solve[0][0], &prepared.triangles[chunk].solve[0][0],
-                                    static_cast<int>(sizeof(Triangles<T>) / sizeof(T)), thread);
-      else
+                                    static_cast<int>(sizeof(stage(i).triangles) / sizeof(T)), thread);
+      else if constexpr (kReads)
         copy_flat<kProducerThreads>(stage(i).triangles.attend, prepared.triangles[chunk].attend,
                                     Triangles<T>::kElements, thread);
       if constexpr (Rule::kDecay) {
@@ -176,7 +192,7 @@ struct Producer {
       const std::int64_t offset = problem.strided(at, begin(i));
       if (problem.copy_bytes == 4) {
         own.k.load(problem.k + offset, problem.row_stride, valid(i), problem.width, thread);
-        own.q.load(problem.q + offset, problem.row_stride, valid(i), problem.width, thread);
+        if constexpr (kReads) own.q.load(problem.q + offset, problem.row_stride, valid(i), problem.width, thread);
       }
       if (values.copy_bytes == 4)
         own.value.load(values.data + value_offset(i), values.row_stride, valid(i), columns, thread);
@@ -188,7 +204,7 @@ struct Producer {
     if constexpr (kEarly) {
       if (problem.copy_bytes == 4) {
         own.k.store(stage(i).k, kVector, valid(i), problem.width, thread);
-        own.q.store(stage(i).q, kVector, valid(i), problem.width, thread);
+        if constexpr (kReads) own.q.store(stage(i).q, kVector, valid(i), problem.width, thread);
       }
       if (values.copy_bytes == 4) own.value.store(stage(i).value, kValueStride, valid(i), columns, thread);
     } else if constexpr (sizeof(T) == 2) {
@@ -196,8 +212,9 @@ struct Producer {
       if (problem.copy_bytes == 4) {
         copy_pairs<kWidth, kProducerThreads>(stage(i).k, kVector, problem.k + offset, problem.row_stride, valid(i),
                                              problem.width, thread);
-        copy_pairs<kWidth, kProducerThreads>(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i),
-                                             problem.width, thread);
+        if constexpr (kReads)
+          copy_pairs<kWidth, kProducerThreads>(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i),
+                                               problem.width, thread);
       }
       if (values.copy_bytes == 4)
         copy_pairs<16 * kMaxSlices, kProducerThreads>(stage(i).value, kValueStride, values.data + value_offset(i),
@@ -206,28 +223,26 @@ struct Producer {
   }
 };
 
-// Calls read(stage, chunk), solve(stage, chunk) and write(stage, chunk) in the warps that work on a slice, for chunks
-// 0, 1, ... or, reversed, from the last. What was written to shared memory in one phase may be read in the next. With
-// three stages a chunk's write and the next chunk's read are one phase.
-template <bool kReverse, int kStages, typename Rule, typename T, int kWidth, int kParts, typename Read, typename Solve,
-          typename Write>
+// Calls read(stage, chunk), solve(stage, chunk) and write(stage, chunk) in the warps that work on a slice, for the
+// chunks of a segment from the first or, reversed, from the last. What was written to shared memory in one phase may be
+// read in the next. With three stages a chunk's write and the next chunk's read are one phase.
+template <bool kReverse, int kStages, typename Rule, typename T, int kWidth, bool kReads, int kParts, typename Read,
+          typename Solve, typename Write>
 __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const Prepared<T>& prepared,
-                               Stage<Rule, T, kWidth>* stages, ProducerRegisters& registers,
-                               const SliceWarp<T, kWidth, kParts>& walk, const Read& read, const Solve& solve,
-                               const Write& write) {
-  constexpr int kSize = kChunk<T>;
+                               Stage<Rule, T, kWidth, kReads>* stages, ProducerRegisters& registers,
+                               const SliceWarp<T, kWidth, kParts>& walk, int segment, const Read& read,
+                               const Solve& solve, const Write& write) {
   const auto at = problem.pair(blockIdx.x);
-  const int chunks = (at.length + kSize - 1) / kSize;
+  const auto [first_chunk, chunks] = problem.chunks_of(at, segment);
   const int slice_threads = blockDim.x - kProducerThreads;
   const int columns = min(problem.width - walk.block_value, 16 * walk.slices);
   const bool produces = static_cast<int>(threadIdx.x) >= slice_threads;
-  Producer<kReverse, kStages, Rule, T, kWidth> producer{
-      problem,          values,  prepared,
-      stages,           at,      chunks,
-      walk.block_value, columns, static_cast<int>(threadIdx.x) - slice_threads,
+  Producer<kReverse, kStages, Rule, T, kWidth, kReads> producer{
+      problem,     values, prepared,         stages,  at,
+      first_chunk, chunks, walk.block_value, columns, static_cast<int>(threadIdx.x) - slice_threads,
       registers};
   const auto run = [&](const auto& phase, int i) {
-    if (walk.works) phase(stages[i % kStages], kReverse ? chunks - 1 - i : i);
+    if (walk.works) phase(stages[i % kStages], producer.chunk_at(i));
   };
   constexpr int kPending = kStages > 1 ? kStages - 2 : 0;
   if (kStages > 1 && produces) {
@@ -297,15 +312,17 @@ struct RecurrenceLaunch {
   template <typename Rule, typename T, int kWidth>
   static RecurrenceLaunch of(const Problem<T>& problem, std::size_t exchange_bytes) {
     const int pairs = problem.batch * problem.heads, tiles = (problem.width + 15) / 16;
+    const int chains = pairs * problem.segments.count;
     const int multiprocessors = cuda_device_attribute(cudaDevAttrMultiProcessorCount);
     const std::size_t most = cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     int slices = std::min(tiles, kMaxSlices);
-    while (slices > 1 && pairs * ((tiles + (slices + 1) / 2 - 1) / ((slices + 1) / 2)) <= multiprocessors)
+    while (slices > 1 && chains * ((tiles + (slices + 1) / 2 - 1) / ((slices + 1) / 2)) <= multiprocessors)
       slices = (slices + 1) / 2;
     const auto bytes = [&](int stages) { return stages * sizeof(Stage<Rule, T, kWidth>) + slices * exchange_bytes; };
     while (slices > 1 && bytes(1) > most) slices = (slices + 1) / 2;
     const int stages = bytes(kMostStages<kWidth>) <= most ? kMostStages<kWidth> : 1;
-    return {dim3(pairs, (tiles + slices - 1) / slices), 64 * slices + kProducerThreads, stages, bytes(stages)};
+    return {dim3(pairs, (tiles + slices - 1) / slices, problem.segments.count), 64 * slices + kProducerThreads, stages,
+            bytes(stages)};
   }
   // Where a block has one slice, and shared memory allows it: four warps for it, and three stages.
   template <typename Rule, typename T, int kWidth>
@@ -377,8 +394,8 @@ struct SolveOperand {
   static constexpr int kCount = sizeof(T) == 2 ? kSolveMatrices<T> : kPlanes<T>;
   FragmentB<kCount> tile[2];
 
-  template <bool kTransposed>
-  __device__ void load(const Triangles<T>& triangles, int row, int column) {
+  template <bool kTransposed, typename TrianglesOf>
+  __device__ void load(const TrianglesOf& triangles, int row, int column) {
     const int block = Triangles<T>::block(row, column);
     if constexpr (sizeof(T) == 2) {
 #pragma unroll

@@ -199,6 +199,8 @@ Support supports_delta_rule_warpgroup_sizes(const DeltaRuleInput& input) {
   const int width = input.shape.width;
   if (input.write != FastWeightWrite::kDelta) return Support::no("the sum rule");
   if (input.dtype != Dtype::kBfloat16) return Support::no("float32");
+  if (const int count = delta_rule::Segments::of<bf16>(input.shape).count; count > 1)
+    return Support::no("a sequence in " + std::to_string(count) + " segments");
   if (width > delta_rule::warpgroup::kWidth) return Support::no("head width " + std::to_string(width) + " is above 64");
   if (const int bytes = delta_rule::make_problem<bf16>(input).copy_bytes; bytes < 16)
     return Support::no("rows aligned to " + std::to_string(bytes) + " bytes, not 16");

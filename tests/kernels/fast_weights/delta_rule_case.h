@@ -36,9 +36,9 @@ struct Case {
   DecayKind decay = DecayKind::kNone;
 
   std::string name() const {
-    return joined("B ", shape.batch, " T ", shape.time, " H ", shape.heads, " D ", shape.width, " gap ", gap, " ",
-                  name_of(dtype), write == FastWeightWrite::kSum ? " sum" : " delta", " decay ",
-                  static_cast<int>(decay), " seed ", seed);
+    return joined("B ", shape.batch, " T ", shape.time, " H ", shape.heads, " D ", shape.width, " segments ",
+                  shape.segments, " gap ", gap, " ", name_of(dtype), write == FastWeightWrite::kSum ? " sum" : " delta",
+                  " decay ", static_cast<int>(decay), " seed ", seed);
   }
 };
 

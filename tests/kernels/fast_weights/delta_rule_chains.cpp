@@ -36,7 +36,7 @@ std::vector<Case> shapes() {
     for (const int width : {16, 24, 40, 48, 56, 64}) {
       // Of a few short rows an error is that of a few roundings.
       const int batch = time < 30 ? 16 : time > 2000 ? 1 : 3 + static_cast<int>(seed % 3);
-      Case c{{batch, time, 1 + static_cast<int>(seed % 3), width}};
+      Case c{{batch, time, 1 + static_cast<int>(seed % 3), width, 1}};  // in one segment
       c.ragged = seed % 4 != 0;
       c.gap = seed % 3 == 0 ? 8 * (1 + width / 16) : 0;
       c.seed = seed++;
