@@ -83,6 +83,7 @@ TEST_CASE("observations of quantities and tokens become numbers, padded with zer
 }
 
 TEST_CASE("rows of observations outside the contract are refused") {
+  if (skip_without_gpu()) return;
   for (const auto& [input, why] : {std::pair(input_of(1, {}, 16), "no part"),
                                    {input_of(1, std::vector<Part>(9, {1, 0}), 16), "nine parts"},
                                    {input_of(1, {{3, 6}}, 16), "18 columns in 16"},
