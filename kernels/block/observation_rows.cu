@@ -45,7 +45,7 @@ void observation_rows(const ObservationRows& input, void* y, cudaStream_t stream
     const auto [elements, values] = input.part[p];
     if (elements < 1 || values < 0)
       refuse("a part of " + std::to_string(elements) + " elements of " + std::to_string(values) + " values");
-    columns += std::int64_t{elements} * (values > 0 ? values : 1);
+    columns += input.part[p].columns();
     width += elements;
   }
   if (input.rows < 1 || columns > input.stride || input.rows * input.stride > INT32_MAX)

@@ -18,7 +18,7 @@ struct ObservationRows {
   struct Part {
     int elements;
     int values;
-    int columns() const { return values > 0 ? elements * values : elements; }
+    std::int64_t columns() const { return std::int64_t{elements} * (values > 0 ? values : 1); }
   };
   std::int64_t rows;
   int parts;  // 1 .. kMaxObservationParts

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -260,6 +261,17 @@ inline void check_delta_rule(const Case& c, const std::string& by, const KernelR
   check("dbeta", actual.beta, gradient.beta_BTH, gradient_tolerance(c));
   if (c.decay != DecayKind::kNone && c.shape.time > 1)
     check("dlog a", actual.log_decay, gradient.log_decay_BTH, decay_tolerance(c));
+}
+
+// The same of the kernels that the shape takes; returns their results.
+inline KernelResult check_delta_rule(const Case& c, const std::string& by) {
+  const Problem problem = make_problem(c);
+  const auto expected = delta_rule_reference(problem.input);
+  const auto gradient = delta_rule_reference_backward(problem.input, problem.output_gradient);
+  const std::lock_guard lock(gpu_in_use);
+  KernelResult actual = DeviceProblem(c, problem).forward_and_backward();
+  check_delta_rule(c, by, actual, expected, gradient);
+  return actual;
 }
 
 // Every head width is met with every length, in both types; rows, heads and gaps vary. The contract promises
