@@ -4,6 +4,7 @@
 
 #include "kernels/block/dense_convolution/dense_convolution.h"
 #include "kernels/block/observation_rows.h"
+#include "nn/device/autocast.h"
 #include "nn/device/cuda_support.h"
 #include "nn/fused/linear.h"
 #include "nn/fused/prepared_weights.h"
@@ -82,8 +83,10 @@ Tensor input_rows(const Tensor& observation_MX, const std::vector<EncodedPart>& 
   return y_MP;
 }
 
-// [D, F], F of the parts as the linear map reads them, as a map [D, K] of one-hot vectors and quantities.
+// [D, F], F of the parts as the linear map reads them, as a map [D, K] of one-hot vectors and quantities. float32, in
+// whatever type products are computed around it: it is packed as a parameter is.
 Tensor one_hot_weight(const Tensor& weight_DF, const std::vector<EncodedPart>& parts) {
+  const ComputeIn own(weight_DF.device(), torch::kFloat32);
   std::vector<std::int64_t> widths;
   for (const auto& [elements, table_VE] : parts)
     widths.push_back(elements * (table_VE.defined() ? table_VE.size(1) : 1));

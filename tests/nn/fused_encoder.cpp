@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "nn/device/autocast.h"
 #include "nn/fused/encoder.h"
 #include "nn/fused/late_gradients.h"
 #include "tests/gpu.h"
@@ -91,6 +92,7 @@ TEST_CASE("a GPU's image encoder and its gradients are those of LibTorch's convo
             return torch::linear(torch::conv2d(first, w[2], w[3]).relu().flatten(1), w[4], w[5]);
           },
           [&](const std::vector<Tensor>& w) {
+            const ComputeIn as_a_network(torch::kCUDA, dtype);
             return cuda::encode_image(image.to(torch::kCUDA), dtype, shape, {{w[0], w[1]}, {w[2], w[3]}}, {w[4], w[5]});
           },
           {draw({8, channels, 2, 2}, 1 / std::sqrt(4.0 * static_cast<double>(channels)), dtype), draw({8}, 0.3, dtype),
@@ -111,6 +113,7 @@ TEST_CASE("a GPU's vector encoder and its gradients are those of a linear layer 
       const Tensor x = draw({rows, inputs}, 1, dtype);
       check([&](const std::vector<Tensor>& w) { return torch::linear(x, w[0], w[1]).relu(); },
             [&](const std::vector<Tensor>& w) {
+              const ComputeIn as_a_network(torch::kCUDA, dtype);
               return cuda::encode_parts(x.to(torch::kCUDA, torch::kFloat32), dtype, {{inputs, {}}}, {w[0], w[1]});
             },
             {draw({width, inputs}, 1 / std::sqrt(static_cast<double>(inputs)), dtype), draw({width}, 0.3, dtype)},
@@ -144,6 +147,7 @@ TEST_CASE("a GPU's encoder of tokens beside quantities and its gradients are tho
             return torch::linear(all, w[0], w[1]).relu();
           },
           [&](const std::vector<Tensor>& w) {
+            const ComputeIn as_a_network(torch::kCUDA, dtype);
             return cuda::encode_parts(observation, dtype, {{tokens, w[2]}, {quantities, {}}, {2, w[3]}}, {w[0], w[1]});
           },
           {draw({width, features}, 1 / std::sqrt(static_cast<double>(features)), dtype), draw({width}, 0.3, dtype),
