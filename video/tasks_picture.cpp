@@ -43,6 +43,7 @@ const std::vector<Scene> kScenes = {
     {"labyrinth_escape", {}, {}, 30},
     {"labyrinth_explore", {}, {}, 30},
     {"cartpole", {}, {}, 10},
+    {"pendulum", {}, {}, 30},
     {"repeat_first", {}, {}, 5},
     {"repeat_previous", {}, {}, 8},
     {"autoencode", {}, {}, 5},
