@@ -158,7 +158,7 @@ TEST_CASE("a rollout records what was drawn with the density it was drawn with")
   }
   const EpisodeBatch batch = store.gather({0, 1});
   CHECK(batch.action_BT.sizes() == torch::IntArrayRef({2, 12, 1}));
-  CHECK(batch.action_BT.scalar_type() == torch::kFloat32);
+  CHECK((batch.action_BT.scalar_type() == torch::kFloat32));
   CHECK(batch.previous_action_BT1.select(1, 0).isnan().all().item<bool>());
   CHECK(torch::equal(batch.previous_action_BT1.narrow(1, 1, 12), batch.action_BT));
   // Near its beginning the mean is 0 and the deviation half of the torque's range, 2.
