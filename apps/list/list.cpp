@@ -222,9 +222,10 @@ void print_tasks() {
       {{"name"}, {"steps", true, 1}, {"observation"}, {"actions", true}, {"chance", true}, {"what to remember"}});
   for (const std::string& name : task_names()) {
     const TaskInfo info = TaskConfig(name).info();
-    table.add({name, std::to_string(info.max_episode_steps), info.observation.text(),
-               info.action.continuous() ? counted(info.action.words(), "number") : std::to_string(info.num_actions()),
-               chance_text(info), info.memory_demand});
+    table.add(
+        {name, std::to_string(info.max_episode_steps), info.observation.text(),
+         info.action.continuous() ? std::to_string(info.action.words()) + " float" : std::to_string(info.num_actions()),
+         chance_text(info), info.memory_demand});
   }
   std::printf("TASKS (--task.name), with the steps of the longest episode\n%s", table.text(0).c_str());
 }

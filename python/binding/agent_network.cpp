@@ -56,16 +56,17 @@ void NativeAgentNetwork::check_inputs(const std::vector<Tensor>& inputs) const {
   TORCH_CHECK_VALUE(observation.scalar_type() == type, "observation is ", observation.scalar_type(), "; task ",
                     task_.name, " gives ", type);
   const bool continuous = task_.action.continuous();
-  if (continuous)
+  if (continuous) {
     TORCH_CHECK_VALUE(previous_action.dim() == 3 && previous_action.size(0) >= 1 &&
                           previous_action.size(2) == task_.action.words() && previous_action.is_floating_point(),
                       "previous_action must be floating [batch, time, ", task_.action.words(), "], not ",
                       previous_action.scalar_type(), " ", previous_action.sizes());
-  else
+  } else {
     TORCH_CHECK_VALUE(
         previous_action.dim() == 2 && previous_action.size(0) >= 1 && previous_action.scalar_type() == torch::kInt64,
         "previous_action must be int64 [batch, time], not ", previous_action.scalar_type(), " ",
         previous_action.sizes());
+  }
   const at::IntArrayRef rows = previous_action.sizes().slice(0, 2);
   TORCH_CHECK_VALUE(previous_reward.sizes() == rows && previous_reward.is_floating_point(),
                     "previous_reward must be floating ", rows, ", not ", previous_reward.scalar_type(), " ",
