@@ -59,6 +59,9 @@ void forget_rows_on_gpu(MemoryState&, const Tensor&) { not_built("memory"); }
 void choose_actions_on_gpu(const ActingRows&, const Tensor&, ActionChoice, Rng*, const Tensor&, const Tensor&) {
   not_built("actions");
 }
+void choose_numbers_on_gpu(const ActingRows&, const Tensor&, ActionChoice, Rng*, const Tensor&, const Tensor&) {
+  not_built("actions");
+}
 
 Support supports_fused_sac_loss(torch::Device, torch::ScalarType, std::int64_t) { return no_support(); }
 SacLoss fused_sac_loss(const SacHeads&, const EpisodeBatch&, const Tensor&, double, std::int64_t) {

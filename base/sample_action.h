@@ -2,8 +2,12 @@
 // and the same stream give the same action.
 #pragma once
 
-#include <cstdint>
+#include <math.h>
 
+#include <cstdint>
+#include <cstring>
+
+#include "base/exact.h"
 #include "base/rng.h"
 
 namespace engram {
@@ -26,6 +30,24 @@ HOST_DEVICE inline std::int32_t sample_action(const float* probabilities, std::i
     if (rest < 0) break;
   }
   return static_cast<std::int32_t>(chosen);
+}
+
+// A continuous action of independent normal numbers, from their means and then the logarithms of their standard
+// deviations: drawn two by two, or the means, which draw nothing. Writes the bits of the numbers, and returns whether
+// all are finite.
+HOST_DEVICE inline bool draw_numbers(const float* normal, int numbers, bool greedy, Rng& rng, std::int32_t* row) {
+  bool finite = true;
+  exact::NormalPair drawn{};
+  for (int i = 0; i < numbers; ++i) {
+    float number = normal[i];
+    if (!greedy) {
+      if (i % 2 == 0) drawn = exact::normal_pair(rng);
+      number += expf(normal[numbers + i]) * static_cast<float>(i % 2 == 0 ? drawn.first : drawn.second);
+    }
+    finite = finite && number - number == 0 && normal[numbers + i] - normal[numbers + i] == 0;
+    std::memcpy(row + i, &number, sizeof number);
+  }
+  return finite;
 }
 
 // The first of the most probable.

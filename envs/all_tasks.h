@@ -27,6 +27,7 @@
 #include "envs/tasks/popgym/labyrinth_explore.h"
 #include "envs/tasks/popgym/minesweeper.h"
 #include "envs/tasks/popgym/multiarmed_bandit.h"
+#include "envs/tasks/popgym/pendulum.h"
 #include "envs/tasks/popgym/repeat_first.h"
 #include "envs/tasks/popgym/repeat_previous.h"
 
@@ -35,6 +36,7 @@ namespace engram {
 using AllTasks = TypeList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall,
                           Concentration, MultiarmedBandit, HigherLower, Minesweeper, Battleship, MemoryChain,
                           UmbrellaChain, MiniGridMemory, RedBlueDoors, DoorKey, CartPole, DarkRoom, DarkKeyToDoor,
-                          MemoryMaze, EndlessTMaze, LabyrinthEscape, LabyrinthExplore, MortarMayhem, MysteryPath>;
+                          MemoryMaze, EndlessTMaze, LabyrinthEscape, LabyrinthExplore, MortarMayhem, MysteryPath,
+                          Pendulum>;
 
 }  // namespace engram

@@ -104,7 +104,7 @@ class ExternalTask final : public AnyTaskOptions {
     info.description = "environments of others: " + id_;
     info.memory_demand = "not known";
     info.source = id_;
-    for (int action = 0; action < actions_; ++action) info.action_names.push_back(std::to_string(action));
+    for (int action = 0; action < actions_; ++action) info.action.names.push_back(std::to_string(action));
     info.observation = parse_external_observation(observation_);
     info.max_episode_steps = max_episode_steps_;
     info.chance_source = "nobody has measured it";

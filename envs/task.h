@@ -3,7 +3,8 @@
 // A task is a struct without data that names these members (VisualMatch, tasks/visual_match.h, is an example):
 //   kName, kDescription (one line), kNumActions, kActionNames     constants
 //   num_actions(params)                  optional: how many of the kNumActions there are, the first ones
-//   kMemoryDemand, kSource               what it asks of memory, in a few words; where it was published
+//   kActionNumbers                       instead of the names and numbers of actions, of a continuous action: an array
+//   of ActionNumber kMemoryDemand, kSource               what it asks of memory, in a few words; where it was published
 //   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is none;
 //                                        where the figure comes from, or why there is none
 //   Options                              host-side options, with list_options(OptionList&) and, best by TaskOptions,
@@ -16,7 +17,7 @@
 //                                        observation_parts(params), where there are tokens or several parts
 //   max_episode_steps(params)            host; length of the longest episode, in steps
 //   reset(params, rng) -> State          a fresh episode
-//   step(params, state, action, rng) -> Outcome
+//   step(params, state, action, rng) -> Outcome         int action; of a continuous one const float*, within bounds
 //   success(params, state)               whether the episode so far counts as solved
 //   observe(params, state, out)          writes one observation; changes nothing
 //   draw(params, state, canvas), phase(params, state)   host; for people
@@ -50,6 +51,7 @@
 #include "base/options.h"
 #include "base/rng.h"
 #include "base/run_fact.h"
+#include "envs/action.h"
 
 namespace engram {
 
@@ -140,13 +142,14 @@ struct TaskInfo {
   std::string description;    // one line
   std::string memory_demand;  // what it asks of memory, in a few words
   std::string source;         // where it was published
-  std::vector<std::string> action_names;
+  ActionSpec action;
   ObservationSpec observation;
   int max_episode_steps = 0;             // length of the longest episode, in steps
   std::optional<double> chance_success;  // success rate of guessing without memory, where there is one
   std::string chance_source;             // where it comes from, or why there is none
 
-  int num_actions() const { return static_cast<int>(action_names.size()); }
+  // Of a task with discrete actions; 0 of one with a continuous action.
+  int num_actions() const { return static_cast<int>(action.names.size()); }
 };
 
 // A published size of a task, by name.
@@ -175,6 +178,11 @@ inline void list_full_state(OptionList& list, bool& full_state) {
 }
 
 template <class Task>
+concept ContinuousTask = requires {
+  { Task::kActionNumbers[0] } -> std::convertible_to<ActionNumber>;
+};
+
+template <class Task>
 concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
     std::is_trivially_copyable_v<typename Task::State> &&
     (std::same_as<typename Task::Element, std::uint8_t> || std::same_as<typename Task::Element, float>)&&requires(
@@ -187,7 +195,6 @@ concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
   { Task::kSource } -> std::convertible_to<std::string>;
   { Task::kChanceSuccess } -> std::convertible_to<std::optional<double>>;
   { Task::kChanceSource } -> std::convertible_to<std::string>;
-  { Task::kNumActions } -> std::convertible_to<int>;
   { Task::make_params(options, std::uint64_t{}, Purpose{}) } -> std::same_as<typename Task::Params>;
   requires requires {
     { Task::observation_shape(params) } -> std::same_as<std::vector<std::int64_t>>;
@@ -196,20 +203,74 @@ concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
   };
   { Task::max_episode_steps(params) } -> std::same_as<int>;
   { Task::reset(params, rng) } -> std::same_as<typename Task::State>;
-  { Task::step(params, state, int{}, rng) } -> std::same_as<Outcome>;
+  requires requires {
+    { Task::kNumActions } -> std::convertible_to<int>;
+    { Task::step(params, state, int{}, rng) } -> std::same_as<Outcome>;
+  } || requires(const float* action) {
+    requires ContinuousTask<Task>;
+    { Task::step(params, state, action, rng) } -> std::same_as<Outcome>;
+  };
   { Task::success(params, const_state) } -> std::same_as<bool>;
   {Task::observe(params, const_state, observation)};
   {Task::draw(params, const_state, canvas)};
   { Task::phase(params, const_state) } -> std::same_as<std::string>;
 };
 
-// How many actions a task has with these parameters: 0 .. this - 1.
+// How many actions a task has with these parameters: 0 .. this - 1; 0 where its action is continuous.
 template <class Task>
 HOST_DEVICE constexpr int num_actions(const typename Task::Params& params) {
-  if constexpr (requires { Task::num_actions(params); })
+  if constexpr (ContinuousTask<Task>)
+    return 0;
+  else if constexpr (requires { Task::num_actions(params); })
     return Task::num_actions(params);
   else
     return Task::kNumActions;
+}
+
+// ActionSpec::words() of a task.
+template <class Task>
+HOST_DEVICE constexpr int action_words() {
+  if constexpr (ContinuousTask<Task>)
+    return static_cast<int>(sizeof(Task::kActionNumbers) / sizeof(ActionNumber));
+  else
+    return 1;
+}
+
+// Whether a row is an action of a task with so many discrete ones; numbers have to be finite.
+template <class Task>
+HOST_DEVICE inline bool is_action(int num_actions, const std::int32_t* row) {
+  if constexpr (ContinuousTask<Task>) {
+    for (int i = 0; i < action_words<Task>(); ++i) {
+      const float number = number_of(row[i]);
+      if (!(number - number == 0)) return false;
+    }
+    return true;
+  } else {
+    return static_cast<std::uint32_t>(*row) < static_cast<std::uint32_t>(num_actions);
+  }
+}
+
+// Number i of a row, brought into its bounds.
+template <class Task, int i>
+HOST_DEVICE inline float bounded_number(const std::int32_t* row) {
+  constexpr float kLeast = Task::kActionNumbers[i].least, kMost = Task::kActionNumbers[i].most;
+  const float number = number_of(row[i]);
+  return number < kLeast ? kLeast : number > kMost ? kMost : number;
+}
+
+// A step with the action of a row, for which is_action() holds.
+template <class Task>
+HOST_DEVICE inline Outcome step_with_row(const typename Task::Params& params, typename Task::State& state,
+                                         const std::int32_t* row, Rng& rng) {
+  if constexpr (ContinuousTask<Task>) {
+    return [&]<int... i>(std::integer_sequence<int, i...>) {
+      const float numbers[] = {bounded_number<Task, i>(row)...};
+      return Task::step(params, state, numbers, rng);
+    }
+    (std::make_integer_sequence<int, action_words<Task>()>());
+  } else {
+    return Task::step(params, state, *row, rng);
+  }
 }
 
 // What a task looks like with these options, which must be valid.
@@ -221,9 +282,13 @@ TaskInfo task_info(const typename Task::Options& options) {
   info.description = Task::kDescription;
   info.memory_demand = Task::kMemoryDemand;
   info.source = Task::kSource;
-  for (int action = 0; action < num_actions<Task>(params); ++action)
-    info.action_names.emplace_back(Task::kActionNames[action]);
-  static_assert(std::size(Task::kActionNames) == Task::kNumActions);
+  if constexpr (ContinuousTask<Task>) {
+    info.action.numbers.assign(std::begin(Task::kActionNumbers), std::end(Task::kActionNumbers));
+  } else {
+    static_assert(std::size(Task::kActionNames) == Task::kNumActions);
+    for (int action = 0; action < num_actions<Task>(params); ++action)
+      info.action.names.emplace_back(Task::kActionNames[action]);
+  }
   info.observation.type = std::is_same_v<typename Task::Element, float> ? ElementType::kFloat32 : ElementType::kUint8;
   if constexpr (requires { Task::observation_parts(params); })
     info.observation.parts = Task::observation_parts(params);

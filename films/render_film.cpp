@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -167,6 +168,7 @@ class FilmedAgent {
   std::unique_ptr<VecEnv> begin(std::uint32_t index) {
     const std::uint64_t seed = agent_.config.run.seed;
     auto environment = unseen_episode(agent_.config.task, seed, index);
+    environment_ = environment.get();
     policy_.emplace(*environment, agent_.network, torch::kFloat32, seed, evaluation_actions(kFirstUnseenEpisode),
                     evaluation_episode(index).environment);
     return environment;
@@ -180,7 +182,9 @@ class FilmedAgent {
       const torch::Tensor numbers_K = numbers_NK[0].contiguous();
       return std::vector<float>(numbers_K.data_ptr<float>(), numbers_K.data_ptr<float>() + numbers_K.numel());
     };
-    Decision decision{.action = step.action_N[0], .probabilities = row(step.probabilities_NA), .q_values = {}};
+    const ActionSpec& spec = environment_->info().action;
+    Decision decision = decision_of(spec, step.action_N);
+    if (!spec.continuous()) decision.probabilities = row(step.probabilities_NA);
     if (policy_->values_are_of_actions())
       decision.q_values = row(step.value_NK);
     else
@@ -191,6 +195,7 @@ class FilmedAgent {
  private:
   const TrainedAgent& agent_;
   ActionChoice choice_;
+  const VecEnv* environment_ = nullptr;
   std::optional<ShownPolicy> policy_;
 };
 
@@ -268,12 +273,12 @@ RenderedFilm film_recording(const std::string& file, const FilmRequest& request,
     const auto environment = make_cpu_vec_env(episode.task, episode.seed, episode.purpose, 1, 1,
                                               static_cast<std::uint32_t>(episode.environment));
     environment->reset_all(episode.episode);
-    const Decide decide = [&episode, t = std::size_t{0}](const VecEnv&) mutable {
-      Decision decision;
-      decision.action = episode.actions[t++];
-      return decision;
+    const Decide decide = [&episode, t = std::size_t{0}](const VecEnv& current) mutable {
+      const ActionSpec& spec = current.info().action;
+      const auto words = static_cast<std::size_t>(spec.words());
+      return decision_of(spec, std::span(episode.actions).subspan(t++ * words, words));
     };
-    const EpisodeToFilm kept{number, play_decisions(*environment, decide, static_cast<int>(episode.actions.size()))};
+    const EpisodeToFilm kept{number, play_decisions(*environment, decide, static_cast<int>(episode.rewards.size()))};
     environment->reset_all(episode.episode);
     if (!film) film.emplace(request, *environment, "as recorded", std::vector<int>{});
     film->add(episode.task, *environment, kept, static_cast<int>(chosen.size()), take);

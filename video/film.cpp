@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -11,11 +12,30 @@
 
 namespace engram {
 
+std::vector<std::int32_t> row_of(const Decision& decision) {
+  if (decision.numbers.empty()) return {decision.action};
+  std::vector<std::int32_t> row;
+  for (const float number : decision.numbers) row.push_back(word_of(number));
+  return row;
+}
+
+Decision decision_of(const ActionSpec& spec, std::span<const std::int32_t> row) {
+  Decision decision;
+  if (!spec.continuous())
+    decision.action = row[0];
+  else
+    std::ranges::transform(row, std::back_inserter(decision.numbers), number_of);
+  return decision;
+}
+
 Decide random_policy(std::uint64_t seed) {
   return [rng = Rng(seed, Purpose::kAction, 0, 0)](const VecEnv& environment) mutable {
+    const ActionSpec& spec = environment.info().action;
+    std::vector<std::int32_t> row(static_cast<std::size_t>(spec.words()));
+    draw_action(spec, rng, row.data());
+    Decision decision = decision_of(spec, row);
+    if (spec.continuous()) return decision;
     const int num_actions = environment.info().num_actions();
-    Decision decision;
-    decision.action = static_cast<int>(rng.below(static_cast<std::uint32_t>(num_actions)));
     decision.probabilities.assign(static_cast<std::size_t>(num_actions), 1.0f / static_cast<float>(num_actions));
     return decision;
   };
@@ -47,9 +67,9 @@ FilmedEpisode film_episode(const TaskConfig& task, VecEnv& environment, const De
     contents.memory = std::move(contents.decision->memory);
     show(contents);
 
-    const std::int32_t action = contents.decision->action;
-    environment.step({&action, 1});
-    contents.last_action = action;
+    environment.step(row_of(*contents.decision));
+    contents.last_numbers = contents.decision->numbers;
+    if (contents.last_numbers.empty()) contents.last_action = contents.decision->action;
     contents.last_reward = environment.reward_N()[0];
     contents.total_reward += contents.last_reward;
     ++contents.step;
@@ -62,8 +82,7 @@ PlayedDecisions play_decisions(VecEnv& environment, const Decide& decide, int mo
   const auto steps = [&] { return static_cast<int>(played.decisions.size()); };
   while (environment.end_N()[0] == End::kNone && steps() < most_steps) {
     played.decisions.push_back(decide(environment));
-    const std::int32_t action = played.decisions.back().action;
-    environment.step({&action, 1});
+    environment.step(row_of(played.decisions.back()));
     if (!turning_point && environment.decided(0).value_or(environment.reward_N()[0] > 0)) turning_point = steps();
   }
   played.ended = environment.end_N()[0] != End::kNone;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "envs/vec/vec_env.h"
@@ -14,6 +15,12 @@ namespace engram {
 
 // Reads the current observation of the (only) environment, and says what to do.
 using Decide = std::function<Decision(const VecEnv& environment)>;
+
+// The row of a decision's action (envs/action.h).
+std::vector<std::int32_t> row_of(const Decision& decision);
+
+// To take that action.
+Decision decision_of(const ActionSpec& spec, std::span<const std::int32_t> row);
 
 // Uniformly random actions.
 Decide random_policy(std::uint64_t seed);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -73,7 +74,10 @@ FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, 
   const int top = margin + scale * kHeaderHeight + scale * 16;
   const int size = scale * kObservationSize;
   const int label = scale * kLabelHeight;
-  const int actions_height = label + scale * kActionRowHeight * std::min(kMostActionRows, task_.num_actions());
+  const int actions_height =
+      label +
+      scale * kActionRowHeight *
+          std::min(kMostActionRows, std::max(task_.num_actions(), static_cast<int>(task_.action.numbers.size())));
   board_.place(margin, top);
   int right = 0;
   int bottom = 0;
@@ -169,12 +173,19 @@ void FramePainter::paint_cue(RgbImage& image, const Cue& cue) const {
 
 void FramePainter::paint_status(RgbImage& image, const FrameContents& contents) const {
   if (contents.last_action) require_action(*contents.last_action, task_.num_actions());
+  if (!contents.last_numbers.empty())
+    require_count("numbers", contents.last_numbers.size(), static_cast<int>(task_.action.numbers.size()));
+  const bool acted = contents.last_action || !contents.last_numbers.empty();
+  std::vector<std::int32_t> last{contents.last_action.value_or(0)};
+  if (!contents.last_numbers.empty()) {
+    last.clear();
+    for (const float number : contents.last_numbers) last.push_back(word_of(number));
+  }
   const std::pair<const char*, std::string> lines[] = {
       {"phase", contents.phase},
       {"step", std::to_string(contents.step) + " / " + std::to_string(task_.max_episode_steps)},
-      {"last action",
-       contents.last_action ? task_.action_names[static_cast<std::size_t>(*contents.last_action)] : std::string("-")},
-      {"last reward", contents.last_action ? signed_number_text(contents.last_reward) : std::string("-")},
+      {"last action", acted ? action_text(task_.action, last) : std::string("-")},
+      {"last reward", acted ? signed_number_text(contents.last_reward) : std::string("-")},
       {"return", rounded_number_text(contents.total_reward)},
   };
   const int line_height = status_.height / static_cast<int>(std::size(lines));
@@ -190,13 +201,32 @@ void FramePainter::paint_status(RgbImage& image, const FrameContents& contents) 
   }
 }
 
+// A bar from the middle of each number's range to the number.
+void FramePainter::paint_numbers(RgbImage& image, const std::vector<float>& numbers) const {
+  if (!numbers.empty()) require_count("numbers", numbers.size(), static_cast<int>(task_.action.numbers.size()));
+  for (std::size_t i = 0; i < std::min<std::size_t>(task_.action.numbers.size(), kMostActionRows); ++i) {
+    const auto& [name, least, most] = task_.action.numbers[i];
+    const Box track = probability_track(static_cast<int>(i));
+    const int row_y = track.y - scale_ * 6, row_height = scale_ * kActionRowHeight;
+    const TextStyle text{scale_ * 10, numbers.empty() ? palette::kMuted : palette::kText};
+    draw_text(image, name, {actions_.x, row_y, scale_ * (kActionNameWidth - 8), row_height}, text);
+    fill_box(image, track, palette::kTrack);
+    if (numbers.empty()) continue;
+    const double place = std::clamp<double>((numbers[i] - least) / (most - least), 0, 1);
+    const int middle = track.width / 2, at = static_cast<int>(std::lround(place * track.width));
+    fill_box(image, {track.x + std::min(middle, at), track.y, std::abs(at - middle), track.height}, palette::kAccent);
+    draw_text(image, fixed_number_text(numbers[i], 2), {track.right() + scale_ * 8, row_y, scale_ * 48, row_height},
+              text, Align::kRight);
+  }
+}
+
 void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents) const {
   const Decision decision = contents.decision.value_or(Decision{});
   const bool has_probabilities = !decision.probabilities.empty();
   const bool has_q_values = !decision.q_values.empty();
   if (has_probabilities) require_count("probabilities", decision.probabilities.size(), task_.num_actions());
   if (has_q_values) require_count("Q values", decision.q_values.size(), task_.num_actions());
-  if (contents.decision) require_action(decision.action, task_.num_actions());
+  if (contents.decision && !task_.action.continuous()) require_action(decision.action, task_.num_actions());
 
   const TextStyle muted{scale_ * 9, palette::kMuted};
   const Box first = probability_track(0);
@@ -215,6 +245,7 @@ void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents)
   if (decision.state_value)
     draw_text(image, "V " + fixed_number_text(*decision.state_value, 2), state_value(), {scale_ * 10, palette::kText},
               Align::kRight);
+  paint_numbers(image, decision.numbers);
   for (int row = 0; const int action : shown) {
     const auto index = static_cast<std::size_t>(action);
     const Box track = probability_track(row++);
@@ -222,7 +253,7 @@ void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents)
     const bool chosen = contents.decision && decision.action == action;
     const Rgb colour = chosen ? palette::kAccent : contents.decision ? palette::kText : palette::kMuted;
     const TextStyle text{scale_ * 10, colour, chosen};
-    draw_text(image, (chosen ? "> " : "") + task_.action_names[index],
+    draw_text(image, (chosen ? "> " : "") + task_.action.names[index],
               {actions_.x, row_y, scale_ * (kActionNameWidth - 8), scale_ * kActionRowHeight}, text);
     if (contents.has_policy) fill_box(image, track, palette::kTrack);
     if (has_probabilities) {

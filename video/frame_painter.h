@@ -24,6 +24,7 @@ struct Decision {
   std::vector<float> q_values;            // one for each action; empty: not known
   std::optional<float> state_value = {};  // of o_t and what it remembers, whatever the action; none: not known
   std::vector<MemoryStrip> memory = {};   // over the whole episode, of which the steps up to this one are shown
+  std::vector<float> numbers = {};        // of a continuous action, instead of all above but the state's value
 };
 
 struct EpisodeOutcome {
@@ -41,6 +42,7 @@ struct FrameContents {
   std::vector<std::byte> observation;     // o_t ...
   ShownObservation seen;                  // ... as people read it
   std::optional<int> last_action;         // a_{t-1}; none at t = 0
+  std::vector<float> last_numbers;        // or of a continuous action
   double last_reward = 0;                 // r_{t-1}
   double total_reward = 0;                // r_0 + ... + r_{t-1}
   std::optional<Decision> decision;       // about o_t; none once the episode has ended
@@ -71,7 +73,9 @@ class FramePainter {
   Box observation(const ShownObservation& seen) const;
   Box cue_square() const;  // of the cue's colour
   const MemoryPanel& memory() const { return memory_; }
-  Box probability_track(int row) const;   // of the full width at probability 1; row i is action i where all have one
+  // Of the full width at probability 1; row i is action i where all have one. Of a continuous action row i is number i,
+  // from its least to its most.
+  Box probability_track(int row) const;
   Box state_value() const;                // above the rows of the actions, in none: it is no action's
   Box footer() const { return footer_; }  // the banner at the end, the progress bar before
 
@@ -80,6 +84,7 @@ class FramePainter {
   void paint_cue(RgbImage& image, const Cue& cue) const;
   void paint_status(RgbImage& image, const FrameContents& contents) const;
   void paint_actions(RgbImage& image, const FrameContents& contents) const;
+  void paint_numbers(RgbImage& image, const std::vector<float>& numbers) const;
   void paint_footer(RgbImage& image, const FrameContents& contents) const;
 
   TaskInfo task_;

@@ -45,6 +45,7 @@ const std::vector<Scene> kScenes = {
     {"mortar_mayhem", {}, {}, 4},
     {"mystery_path", {}, {}, 20},
     {"cartpole", {}, {}, 10},
+    {"pendulum", {}, {}, 30},
     {"repeat_first", {}, {}, 5},
     {"repeat_previous", {}, {}, 8},
     {"autoencode", {}, {}, 5},

@@ -9,13 +9,13 @@
 
 namespace engram {
 
-ActingState::ActingState(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_rows,
-                         std::uint64_t seed, int most_steps)
+ActingState::ActingState(std::shared_ptr<AgentNetwork> network, const ActionSpec& action, torch::ScalarType dtype,
+                         int num_rows, std::uint64_t seed, int most_steps)
     : most_steps_(most_steps),
       steps_N_(torch::zeros({num_rows}, torch::kInt64)),
       policy_(network, dtype, num_rows, seed, MemorySpan::kEpisode, network->parameters().front().device()) {
   const torch::Device device = network->parameters().front().device();
-  action_N_ = torch::zeros({num_rows}, torch::TensorOptions(device).dtype(torch::kInt32));
+  action_N_ = action_rows(action, num_rows, device);
   fresh_N_ = torch::ones({num_rows}, torch::TensorOptions(device).dtype(torch::kUInt8));
   policy_.draw_from(evaluation_actions(kFirstUnseenEpisode));
 }

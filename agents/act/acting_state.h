@@ -16,8 +16,9 @@ class ActingState {
   // Every row at the beginning of an episode, on the network's device. `dtype`: of LibTorch's products on a GPU. With
   // the seed of an agent's run, row i draws as environment i of `engram evaluate` does. No episode has more than
   // `most_steps`, for which the network was made.
-  ActingState(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_rows, std::uint64_t seed,
-              int most_steps);
+  // `action`: the task's.
+  ActingState(std::shared_ptr<AgentNetwork> network, const ActionSpec& action, torch::ScalarType dtype, int num_rows,
+              std::uint64_t seed, int most_steps);
   // Goes on from where `other` stands on its own.
   ActingState(const ActingState& other);
 
@@ -31,7 +32,7 @@ class ActingState {
   // UserError where an episode would be longer than any, DivergedError if probabilities are not finite.
   ActingState act(const torch::Tensor& observation_N, const torch::Tensor& reward_N, ActionChoice choice) const;
 
-  // Of the last act(), on the network's device: int32 [N], and what the network computed.
+  // Of the last act(), on the network's device: the rows of actions (ActingRows), and what the network computed.
   const torch::Tensor& action_N() const { return action_N_; }
   NetworkPolicy::Step step() const { return policy_.last_step(action_N_.device()); }
 

@@ -18,8 +18,10 @@ class ActionRule {
   virtual ~ActionRule() = default;
 
   // Logarithms of probabilities, up to a constant, of the actions at features [N, D] -> [N, A]: the greedy action is
-  // the most probable one, sampled actions are drawn from them. Nothing waits for the device; what is not finite in the
-  // network's numbers is not finite here.
+  // the most probable one, sampled actions are drawn from them. Of a continuous action [N, 2 A]: the means of its
+  // numbers, which are the greedy action, and the logarithms of the standard deviations of the independent normal
+  // distributions that sampled ones are drawn from, in the task's units. Nothing waits for the device; what is not
+  // finite in the network's numbers is not finite here.
   virtual torch::Tensor logits(AgentNetwork& network, const torch::Tensor& features_ND) const = 0;
   // What the agent expects, for people: [N, D] -> Q(h, a) of each action, [N, A], or V(h) of the state alone, of what
   // follows by its own policy, [N, 1].

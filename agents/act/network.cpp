@@ -15,7 +15,7 @@ namespace engram {
 
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                            std::uint64_t seed, const LearnerConfig& learner)
-    : num_actions_(task.num_actions()),
+    : num_actions_(task.action.continuous() ? task.action.words() : task.num_actions()),
       seen_(options),
       dropout_(register_module("dropout", std::make_shared<Dropout>(options.dropout))),
       learner_(learner) {
@@ -23,26 +23,42 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
   // The longest sequence: one row more than steps.
   backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));
 
-  add_encoder(task.observation.parts, width);
+  add_encoder(task.observation.parts, width, task.action.continuous());
   for (const HeadSpec& spec : learner.heads(num_actions_)) {
     Head head = register_module(spec.name, Head(width, options.hidden_width, spec.outputs, spec.bound));
     if (!spec.follows.empty())
       for (torch::Tensor& parameter : head->parameters()) parameter.requires_grad_(false);
     heads_.push_back({spec, head});
   }
+  if (task.action.continuous()) add_action_scale(task.action.numbers);
   update_targets(1);
   dropout_clock_ = seed_dropout(*this, seed);
 }
 
+// In the type of the weights, on their device.
+void AgentNetwork::add_action_scale(const std::vector<ActionNumber>& numbers) {
+  std::vector<float> centre, half_range;
+  for (const auto& [name, least, most] : numbers) {
+    centre.push_back((least + most) / 2);
+    half_range.push_back((most - least) / 2);
+  }
+  centre_ = register_buffer("action_centre", torch::tensor(centre));
+  half_range_ = register_buffer("action_half_range", torch::tensor(half_range));
+  log_deviation_ = register_parameter("log_deviation", torch::zeros_like(centre_));
+}
+
 // After the backbone, in the order in which weights are drawn.
-void AgentNetwork::add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width) {
+void AgentNetwork::add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width, bool continuous) {
   const int action = seen_.previous_action_width, reward = seen_.previous_reward_width, mark = seen_.first_step_mark;
   if (seen_.encoder == Encoder::kJoint) {
     joint_.emplace(*this, parts, (action > 0 ? num_actions_ : 0) + reward + 2 * mark, seen_.hidden_width, width);
     return;
   }
   encoder_.emplace(*this, parts, seen_.token_width, width);
-  if (action > 0) previous_action_ = register_module("previous_action", torch::nn::Embedding(num_actions_ + 1, action));
+  if (action > 0 && continuous)
+    previous_numbers_ = register_module("previous_action", torch::nn::Linear(num_actions_, action));
+  else if (action > 0)
+    previous_action_ = register_module("previous_action", torch::nn::Embedding(num_actions_ + 1, action));
   if (reward > 0) previous_reward_ = register_module("previous_reward", torch::nn::Linear(1, reward));
   const std::int64_t beside = action + reward + mark;
   if (beside > 0) joined_ = register_module("joined", torch::nn::Linear(width + beside, width));
@@ -51,8 +67,8 @@ void AgentNetwork::add_encoder(const std::vector<ObservationPart>& parts, std::i
 torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                                    const torch::Tensor& previous_reward) {
   const PlainOperations plain(!use_kernels_);
-  const auto leading = previous_action.sizes();
-  const torch::Tensor rows = observation.reshape({previous_action.numel(), -1});
+  const auto leading = previous_reward.sizes();
+  const torch::Tensor rows = observation.reshape({previous_reward.numel(), -1});
   torch::Tensor encoded = joint_ ? joint_->encode(rows, beside(previous_action, previous_reward), compute_dtype_)
                                  : encoder_->encode(rows, compute_dtype_);
   if (joined_) encoded = join_previous(encoded, previous_action, previous_reward);
@@ -63,13 +79,26 @@ torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch
 }
 
 torch::Tensor AgentNetwork::beside(const torch::Tensor& previous_action, const torch::Tensor& previous_reward) const {
-  const torch::Tensor action = previous_action.reshape(-1), first = (action == num_actions_).unsqueeze(-1);
-  std::vector<torch::Tensor> parts{torch::empty({action.size(0), 0}, previous_reward.options())};
+  const torch::Tensor first = is_none(previous_action);
+  std::vector<torch::Tensor> parts{torch::empty({previous_reward.numel(), 0}, previous_reward.options())};
   if (seen_.previous_action_width > 0)
-    parts.push_back(torch::one_hot(action, num_actions_ + 1).narrow(-1, 0, num_actions_).to(previous_reward));
+    parts.push_back((continuous()
+                         ? bounded_or_zero(previous_action)
+                         : torch::one_hot(previous_action.reshape(-1), num_actions_ + 1).narrow(-1, 0, num_actions_))
+                        .to(previous_reward));
   if (seen_.previous_reward_width > 0) parts.push_back(previous_reward.reshape({-1, 1}));
   if (seen_.first_step_mark) parts.push_back(torch::cat({first, first.logical_not()}, -1).to(previous_reward));
   return torch::cat(parts, -1);
+}
+
+torch::Tensor AgentNetwork::is_none(const torch::Tensor& previous_action) const {
+  return continuous() ? previous_action.reshape({-1, num_actions_}).narrow(-1, 0, 1).isnan()
+                      : (previous_action.reshape({-1, 1}) == num_actions_);
+}
+
+torch::Tensor AgentNetwork::bounded_or_zero(const torch::Tensor& previous_action) const {
+  const torch::Tensor numbers = previous_action.reshape({-1, num_actions_}).to(centre_.scalar_type());
+  return torch::clamp(numbers, centre_ - half_range_, centre_ + half_range_).nan_to_num(0);
 }
 
 torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
@@ -81,10 +110,11 @@ torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const to
     parts.push_back(torch::one_hot(previous_action.reshape(-1), num_actions_ + 1)
                         .to(parts[0].scalar_type())
                         .matmul(previous_action_->weight));
+  if (previous_numbers_)
+    parts.push_back(previous_numbers_(bounded_or_zero(previous_action).to(parts[0].scalar_type())).relu_());
   if (previous_reward_)
     parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(parts[0].scalar_type())).relu_());
-  if (seen_.first_step_mark)
-    parts.push_back((previous_action == num_actions_).reshape({-1, 1}).to(parts[0].scalar_type()));
+  if (seen_.first_step_mark) parts.push_back(is_none(previous_action).to(parts[0].scalar_type()));
   return joined_(torch::cat(parts, -1)).to(encoded.scalar_type());
 }
 

@@ -1,5 +1,6 @@
 // AgentNetwork: observation encoder, memory backbone, and the heads that the agent's learner asks for.
-// D is the backbone's width, A the number of actions; [...] stands for any leading shape, the same in all arguments.
+// D is the backbone's width, A the number of actions, or of the numbers of a continuous one; [...] stands for any
+// leading shape, the same in all arguments.
 #pragma once
 
 #include <torch/torch.h>
@@ -30,11 +31,13 @@ class AgentNetwork : public torch::nn::Module {
   AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                std::uint64_t seed = 0, const LearnerConfig& learner = LearnerConfig("sac"));
 
-  // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward
-  // [...] -> [..., D]. Encoder::kParts: the observation is encoded (nn/layers/encoder.h); where previous action or
-  // reward are seen, their embeddings (a table; linear, relu) are appended to that and a linear map takes all of it to
-  // D. Encoder::kJoint: all of it by nn/layers/joint_encoder.h, the previous action as a one-hot vector (zeros: none),
-  // the mark as one of two. Dropout last. In training mode all dropouts of the network draw afresh from here on.
+  // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none) or of a
+  // continuous one float32 [..., A] (NaN: none), previous_reward [...] -> [..., D]. Encoder::kParts: the observation is
+  // encoded (nn/layers/encoder.h); where previous action or reward are seen, their embeddings (a table, of a continuous
+  // action linear, relu; linear, relu) are appended to that and a linear map takes all of it to D. Encoder::kJoint: all
+  // of it by nn/layers/joint_encoder.h, the previous action as a one-hot vector (zeros: none), the mark as one of two.
+  // A continuous action's numbers are seen as the task took them, within its bounds; 0 where there is none. Dropout
+  // last. In training mode all dropouts of the network draw afresh from here on.
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
   SequenceModel& backbone() { return *backbone_; }
@@ -82,25 +85,39 @@ class AgentNetwork : public torch::nn::Module {
   // Everything that an optimiser trains: all but the target heads (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;
   std::int64_t num_actions() const { return num_actions_; }
+  bool continuous() const { return log_deviation_.defined(); }
+  // Of a continuous action, in the task's units: the means that outputs [..., A] of a head stand for, of which -1 and 1
+  // are the bounds; and the logarithms of the standard deviations [A], learnt numbers that are the same everywhere, at
+  // first those of half the range between the bounds.
+  torch::Tensor action_means(const torch::Tensor& outputs) const {
+    return torch::addcmul(centre_, half_range_, outputs);
+  }
+  torch::Tensor action_log_deviations() const { return log_deviation_ + half_range_.log(); }
   // Or, by its absence, that a step is an episode's first.
   bool sees_previous_action() const { return seen_.previous_action_width > 0 || seen_.first_step_mark; }
   bool sees_previous_reward() const { return seen_.previous_reward_width > 0; }
 
  private:
   HeadGroup all_heads() const;
-  void add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width);
+  void add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width, bool continuous);
+  void add_action_scale(const std::vector<ActionNumber>& numbers);
   // All [M, ...]: what is seen beside the observation, for the joint encoder; and the encoded observation with it.
   torch::Tensor beside(const torch::Tensor& previous_action, const torch::Tensor& previous_reward) const;
+  // Whether there is no previous action, [M, 1]; the numbers of a continuous one, [M, A].
+  torch::Tensor is_none(const torch::Tensor& previous_action) const;
+  torch::Tensor bounded_or_zero(const torch::Tensor& previous_action) const;
   torch::Tensor join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
                               const torch::Tensor& previous_reward);
 
   std::int64_t num_actions_;
+  torch::Tensor centre_, half_range_, log_deviation_;  // [A], of a continuous action's numbers
   const NetworkOptions seen_;
   torch::ScalarType compute_dtype_ = torch::kFloat32;
   bool use_kernels_ = true;
   std::optional<JointEncoder> joint_;  // or the parts' encoder and the layers after it
   std::optional<ObservationEncoder> encoder_;
-  torch::nn::Embedding previous_action_{nullptr};  // where its width is not 0
+  torch::nn::Embedding previous_action_{nullptr};  // where its width is not 0: of discrete actions
+  torch::nn::Linear previous_numbers_{nullptr};    // or of a continuous one
   torch::nn::Linear previous_reward_{nullptr};     // where its width is not 0
   torch::nn::Linear joined_{nullptr};              // where something beside the observation is seen
   std::shared_ptr<Dropout> dropout_;

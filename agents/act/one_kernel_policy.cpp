@@ -97,6 +97,7 @@ Support OneKernelPolicy::supports(const NetworkOptions& options, const BackboneC
                                   Dtype operands) {
   if (!task.observation.is_image() && !task.observation.is_vector())
     return Support::no("the observation is neither an image nor a vector: " + task.observation.text());
+  if (task.action.continuous()) return Support::no("the action is continuous");
   const auto shape = step_shape(options, backbone, task);
   if (!shape)
     return Support::no("memory.name " + backbone.name() + " is neither hqlt nor deltanet with deltanet's fast weights");

@@ -22,7 +22,8 @@ Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, i
       memory_(network_->backbone().initial_state(num_envs)) {
   const auto options = torch::TensorOptions(rows_device);
   stream_N_ = torch::empty({static_cast<std::int64_t>(num_envs * sizeof(Rng))}, options.dtype(torch::kUInt8));
-  probabilities_NA_ = torch::zeros({num_envs, network_->num_actions()}, options.dtype(torch::kFloat32));
+  const std::int64_t numbers = network_->continuous() ? 2 * network_->num_actions() : network_->num_actions();
+  probabilities_NA_ = torch::zeros({num_envs, numbers}, options.dtype(torch::kFloat32));
   diverged_ = torch::zeros({1}, options.dtype(torch::kInt32));
   draw_from(0);
 }
@@ -98,14 +99,18 @@ void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, Memor
   const ComputeIn scope = compute_in();
   const cuda::PreparedWeights::InUse prepared(prepared_.get());
   torch::Tensor previous_action_N = rows.action_N.to(device_), previous_reward_N = rows.reward_N.to(device_);
-  if (network_->sees_previous_action())
+  if (network_->sees_previous_action() && network_->continuous())
+    previous_action_N = numbers_of(previous_action_N).masked_fill(fresh_N.to(torch::kBool).unsqueeze(-1), NAN);
+  else if (network_->sees_previous_action())
     previous_action_N = previous_action_N.to(torch::kInt64).masked_fill(fresh_N.to(torch::kBool), num_actions);
   // A copy of observations of the CPU, which their environments rewrite.
   const torch::Tensor input_ND = network_->encode(rows.observation_N.to(device_), previous_action_N, previous_reward_N);
   features_ND_ =
       view == nullptr ? network_->step(input_ND, memory_) : network_->backbone().step(input_ND, memory_, *view);
   const torch::Tensor logits_NA = rule_->logits(*network_, features_ND_);
-  if (rows.action_N.is_cuda())
+  if (network_->continuous())
+    choose_numbers(rows, logits_NA, choice);
+  else if (rows.action_N.is_cuda())
     choose_actions_on_gpu(rows, logits_NA.to(torch::kFloat32), choice, stream_N(), probabilities_NA_, diverged_);
   else
     choose(rows, logits_NA, choice);
@@ -121,6 +126,20 @@ void NetworkPolicy::choose(const ActingRows& rows, const torch::Tensor& logits_N
     rows.action_N.data_ptr<std::int32_t>()[row] = choice == ActionChoice::kGreedy
                                                       ? greedy_action(probabilities, num_actions)
                                                       : sample_action(probabilities, num_actions, stream_N()[row]);
+  }
+  rows.fresh_N.zero_();
+}
+
+void NetworkPolicy::choose_numbers(const ActingRows& rows, const torch::Tensor& normal_NX, ActionChoice choice) {
+  if (rows.action_N.is_cuda())
+    return choose_numbers_on_gpu(rows, normal_NX.to(torch::kFloat32), choice, stream_N(), probabilities_NA_, diverged_);
+  probabilities_NA_.copy_(normal_NX);
+  const std::int64_t numbers = network_->num_actions();
+  for (std::int64_t row = 0; row < rows.size(); ++row) {
+    std::int32_t* const action = rows.action_N.data_ptr<std::int32_t>() + row * numbers;
+    if (!draw_numbers(probabilities_NA_.const_data_ptr<float>() + 2 * row * numbers, static_cast<int>(numbers),
+                      choice == ActionChoice::kGreedy, stream_N()[row], action))
+      throw DivergedError("the policy's means and deviations are not finite: training has diverged");
   }
   rows.fresh_N.zero_();
 }

@@ -48,7 +48,8 @@ class Policy {
   void draw_from(std::uint32_t stream);
   // Whether action probabilities have not been finite: training has diverged. Waits for the device.
   bool diverged() const { return diverged_.item<std::int32_t>() != 0; }
-  // The probabilities of the last act(), float32 [N, A] on the rows' device.
+  // What the last act() drew from, float32 on the rows' device: the probabilities of discrete actions, [N, A]; of a
+  // continuous action what ActionRule::logits() says, [N, 2 A].
   const torch::Tensor& probabilities_NA() const { return probabilities_NA_; }
   const MemoryState& memory() const { return memory_; }
 
@@ -86,7 +87,7 @@ class NetworkPolicy final : public Policy {
   // What the network computed for the last act(); float32.
   struct Step {
     torch::Tensor features_ND;       // backbone output h_t
-    torch::Tensor probabilities_NA;  // that actions are sampled by
+    torch::Tensor probabilities_NA;  // that actions are sampled by (Policy::probabilities_NA())
     torch::Tensor value_NK;          // ActionRule::values(): K is A, or 1
   };
 
@@ -111,6 +112,7 @@ class NetworkPolicy final : public Policy {
  private:
   void take_step(const ActingRows& rows, ActionChoice choice, MemoryView* view);
   void choose(const ActingRows& rows, const torch::Tensor& logits_NA, ActionChoice choice);
+  void choose_numbers(const ActingRows& rows, const torch::Tensor& normal_NX, ActionChoice choice);
 
   const std::shared_ptr<ActionRule> rule_;
   std::shared_ptr<cuda::PreparedWeights> prepared_;  // on a GPU
@@ -126,5 +128,9 @@ void forget_rows_on_gpu(MemoryState& memory, const torch::Tensor& fresh_N);
 // Chooses from float32 logits [N, A]; the contract of kernels/acting/choose_action.
 void choose_actions_on_gpu(const ActingRows& rows, const torch::Tensor& logits_NA, ActionChoice choice, Rng* stream_N,
                            const torch::Tensor& probabilities_NA, const torch::Tensor& diverged);
+// A continuous action from float32 means and logarithms of deviations [N, 2 A]; the contract of
+// kernels/acting/choose_action/choose_numbers.h.
+void choose_numbers_on_gpu(const ActingRows& rows, const torch::Tensor& normal_NX, ActionChoice choice, Rng* stream_N,
+                           const torch::Tensor& kept_NX, const torch::Tensor& diverged);
 
 }  // namespace engram

@@ -3,6 +3,7 @@
 
 #include "agents/act/policy.h"
 #include "kernels/acting/choose_action/choose_action.h"
+#include "kernels/acting/choose_action/choose_numbers.h"
 #include "kernels/acting/reset_rows/reset_rows.h"
 #include "nn/device/cuda_support.h"
 
@@ -32,6 +33,21 @@ void choose_actions_on_gpu(const ActingRows& rows, const torch::Tensor& given_NA
                  .fresh_N = rows.fresh_N.data_ptr<std::uint8_t>(),
                  .diverged = diverged.data_ptr<std::int32_t>()},
                 current_stream());
+}
+
+void choose_numbers_on_gpu(const ActingRows& rows, const torch::Tensor& given_NX, ActionChoice choice, Rng* stream_N,
+                           const torch::Tensor& kept_NX, const torch::Tensor& diverged) {
+  const torch::Tensor normal_NX = given_NX.contiguous();
+  choose_numbers({.rows = static_cast<int>(normal_NX.size(0)),
+                  .numbers = static_cast<int>(rows.action_N.size(1)),
+                  .greedy = choice == ActionChoice::kGreedy,
+                  .normal_NX = normal_NX.const_data_ptr<float>(),
+                  .stream_N = stream_N,
+                  .kept_NX = kept_NX.data_ptr<float>(),
+                  .action_N = rows.action_N.data_ptr<std::int32_t>(),
+                  .fresh_N = rows.fresh_N.data_ptr<std::uint8_t>(),
+                  .diverged = diverged.data_ptr<std::int32_t>()},
+                 current_stream());
 }
 
 }  // namespace engram

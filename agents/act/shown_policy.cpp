@@ -32,7 +32,7 @@ ShownPolicy::Step ShownPolicy::act_and_view(ActionChoice choice, MemoryView& vie
 
 ShownPolicy::Step ShownPolicy::shown() {
   const std::int32_t* const action_N = rows_.action_N.const_data_ptr<std::int32_t>();
-  return {policy_.last_step(), {action_N, action_N + rows_.size()}};
+  return {policy_.last_step(), {action_N, action_N + rows_.action_N.numel()}};
 }
 
 }  // namespace engram

@@ -17,7 +17,7 @@ namespace engram {
 class ShownPolicy {
  public:
   struct Step : NetworkPolicy::Step {
-    std::vector<std::int32_t> action_N;
+    std::vector<std::int32_t> action_N;  // rows (envs/action.h)
   };
 
   // Acts in these environments, which outlive it; sampled actions are those of Policy::draw_from(stream) from row

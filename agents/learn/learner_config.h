@@ -62,6 +62,8 @@ class AnyLearnerOptions : public AnyNamedOptions<AnyLearnerOptions> {
   virtual std::vector<LearnerPreset> presets() const = 0;
   // What makes its policy surer of what it does, as advice: "lower ..."; empty where nothing of its options does.
   virtual std::string surer_by() const = 0;
+  // Whether it learns continuous actions as well as discrete ones.
+  virtual bool learns_continuous_actions() const = 0;
   // In the order in which weights are drawn.
   virtual std::vector<HeadSpec> heads_of(std::int64_t num_actions) const = 0;
   virtual std::shared_ptr<ActionRule> make_rule(const c10::Device& device) const = 0;
@@ -86,6 +88,7 @@ class LearnerConfig : public NamedConfig<AnyLearnerOptions> {
   Settings defaults_elsewhere() const { return any().defaults_elsewhere(); }
   // What makes its policy surer of what it does, as advice; empty where none of its options does.
   std::string surer_by() const { return any().surer_by(); }
+  bool learns_continuous_actions() const { return any().learns_continuous_actions(); }
   // The network's heads, in the order in which weights are drawn.
   std::vector<HeadSpec> heads(std::int64_t num_actions) const { return any().heads_of(num_actions); }
   // How actions come from these (agents/act/action_rule.h), and how weights are learnt (algorithm.h).

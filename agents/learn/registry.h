@@ -23,6 +23,8 @@ namespace engram {
 //   iterations()           IterationOptions: of a learner on policy
 //   defaults_elsewhere()   Settings: its defaults for settings of other sections (AnyLearnerOptions)
 //   presets()              std::vector<LearnerPreset>: its published settings
+//   kLearnsContinuousActions   true: of one that does (agents/act/action_rule.h), whose heads() gets the number of an
+//                          action's numbers
 //   surer_by()             std::string: what makes its policy surer (AnyLearnerOptions)
 template <class Options>
 concept LearnerOptions = std::copyable<Options> &&
@@ -67,6 +69,9 @@ class LearnerOptionsOf final : public AnyLearnerOptions, public Options {
   std::string surer_by() const override {
     if constexpr (requires(const Options& options) { options.surer_by(); }) return Options::surer_by();
     return "";
+  }
+  bool learns_continuous_actions() const override {
+    return requires { requires Options::kLearnsContinuousActions; };
   }
   std::vector<HeadSpec> heads_of(std::int64_t num_actions) const override { return Options::heads(num_actions); }
   std::shared_ptr<ActionRule> make_rule(const c10::Device& device) const override {

@@ -15,7 +15,7 @@ namespace engram {
 
 struct Episode {
   std::vector<std::byte> observations;  // (T+1) x bytes of one observation
-  std::vector<std::int32_t> actions;    // T
+  std::vector<std::int32_t> actions;    // T rows (envs/action.h)
   std::vector<float> rewards;           // T
   std::vector<float> log_probs;         // T, or none where nobody keeps them: of the actions, to who took them
   End end = End::kNone;                 // of the last step; a truncated episode bootstraps, a terminated one does not
@@ -24,16 +24,18 @@ struct Episode {
   std::int32_t environment = 0;
   std::uint32_t number = 0;
 
-  std::int64_t steps() const { return static_cast<std::int64_t>(actions.size()); }
+  std::int64_t steps() const { return static_cast<std::int64_t>(rewards.size()); }
   double total_reward() const;
 };
 
 // B whole episodes, padded to the longest; T is the longest's number of steps. All tensors on one device.
 struct EpisodeBatch {
-  torch::Tensor observation;          // uint8 or float32 [B, T+1, ...]
-  torch::Tensor previous_action_BT1;  // int64 [B, T+1]; num_actions stands for "none" (row 0 and padding)
+  torch::Tensor observation;  // uint8 or float32 [B, T+1, ...]
+  // Of discrete actions int64 [B, T+1], num_actions standing for "none" (row 0 and padding); of a continuous one its
+  // numbers, float32 [B, T+1, A], NaN standing for "none".
+  torch::Tensor previous_action_BT1;
   torch::Tensor previous_reward_BT1;  // float32 [B, T+1]
-  torch::Tensor action_BT;            // int64 [B, T]; 0 in the padding
+  torch::Tensor action_BT;            // int64 [B, T], or float32 [B, T, A]; 0 in the padding
   torch::Tensor reward_BT;            // float32 [B, T]
   torch::Tensor terminated_BT;        // float32 [B, T], 1 where the step ended the episode by termination
   torch::Tensor steps_B;              // int64 [B], number of steps of each episode

@@ -35,10 +35,11 @@ EpisodeStore::EpisodeStore(const ReplayOptions& options, const TaskInfo& task, s
     : options_(options), task_(task), device_(device), capacity_rows_(rows) {
   const auto on_device = torch::TensorOptions(device);
   observation_ = torch::empty({capacity_rows_ * task.observation.bytes()}, on_device.dtype(torch::kUInt8));
-  action_ = torch::empty({capacity_rows_}, on_device.dtype(torch::kInt32));
+  action_ = torch::empty({capacity_rows_ * task.action.words()}, on_device.dtype(torch::kInt32));
   reward_ = torch::empty({capacity_rows_}, on_device.dtype(torch::kFloat32));
   rows_ = {task.observation.bytes(), observation_.data_ptr<std::uint8_t>(), action_.data_ptr<std::int32_t>(),
            reward_.data_ptr<float>(), nullptr};
+  rows_.action_numbers = static_cast<std::int32_t>(task.action.numbers.size());
   if (!on_policy) return;
   const auto column = [&](torch::Tensor& tensor) {
     tensor = torch::zeros_like(reward_);
@@ -86,7 +87,7 @@ void EpisodeStore::add(const RecordingMemory& recording, const std::vector<Recor
         const std::int64_t from = recorded_row(recorder, episode, t), to = episode.to + t;
         std::memcpy(rows_.observation_at(to), recorder.rows.observation_at(from),
                     static_cast<std::size_t>(rows_.row_bytes));
-        rows_.action[to] = recorder.rows.action[from];
+        rows_.put_action(to, recorder.rows.action_at(from));
         rows_.reward[to] = recorder.rows.reward[from];
         if (rows_.log_prob != nullptr) rows_.log_prob[to] = recorder.rows.log_prob[from];
       }
@@ -109,13 +110,16 @@ void EpisodeStore::add(const Episode& episode) {
   const std::int64_t steps = episode.steps();
   const auto bytes = static_cast<std::int64_t>(episode.observations.size());
   const bool with_log_probs = log_prob_.defined();
-  if (steps < 1 || steps > task_.max_episode_steps || static_cast<std::int64_t>(episode.rewards.size()) != steps ||
+  const std::int64_t words = rows_.action_words();
+  if (steps < 1 || steps > task_.max_episode_steps ||
+      static_cast<std::int64_t>(episode.actions.size()) != steps * words ||
       (with_log_probs && static_cast<std::int64_t>(episode.log_probs.size()) != steps) ||
       bytes != (steps + 1) * rows_.row_bytes)
     throw std::invalid_argument(
-        "an episode of " + std::to_string(steps) + " actions, " + std::to_string(episode.rewards.size()) +
-        " rewards, " + (with_log_probs ? std::to_string(episode.log_probs.size()) + " log-probabilities " : "") +
-        "and " + std::to_string(bytes) + " bytes of observations");
+        "an episode of " + std::to_string(episode.actions.size()) +
+        (words == 1 ? " actions, " : " actions' numbers, ") + std::to_string(steps) + " rewards, " +
+        (with_log_probs ? std::to_string(episode.log_probs.size()) + " log-probabilities " : "") + "and " +
+        std::to_string(bytes) + " bytes of observations");
   const std::int64_t first = append(static_cast<std::int32_t>(steps), episode.end, episode.environment, episode.number);
   const auto put = [](const torch::Tensor& to, std::int64_t at, const auto& values, torch::ScalarType type) {
     const auto count = static_cast<std::int64_t>(values.size());
@@ -123,7 +127,7 @@ void EpisodeStore::add(const Episode& episode) {
         .copy_(torch::from_blob(const_cast<void*>(static_cast<const void*>(values.data())), {count}, type));
   };
   put(observation_, first * rows_.row_bytes, episode.observations, torch::kUInt8);
-  put(action_, first, episode.actions, torch::kInt32);
+  put(action_, first * words, episode.actions, torch::kInt32);
   put(reward_, first, episode.rewards, torch::kFloat32);
   if (with_log_probs) put(log_prob_, first, episode.log_probs, torch::kFloat32);
 }
@@ -145,11 +149,15 @@ EpisodeBatch EpisodeStore::batch_of(std::int64_t batch, std::int64_t steps) {
 EpisodeBatch EpisodeStore::new_batch(std::int64_t batch, std::int64_t steps) const {
   const auto on_device = torch::TensorOptions(device_);
   const auto floats = on_device.dtype(torch::kFloat32), longs = on_device.dtype(torch::kInt64);
+  const auto actions = [&](std::int64_t rows) {
+    return task_.action.continuous() ? torch::empty({batch, rows, task_.action.words()}, floats)
+                                     : torch::empty({batch, rows}, longs);
+  };
   EpisodeBatch made{.observation = torch::empty(observation_shape({batch, steps + 1}, task_.observation),
                                                 on_device.dtype(observation_dtype(task_.observation))),
-                    .previous_action_BT1 = torch::empty({batch, steps + 1}, longs),
+                    .previous_action_BT1 = actions(steps + 1),
                     .previous_reward_BT1 = torch::empty({batch, steps + 1}, floats),
-                    .action_BT = torch::empty({batch, steps}, longs),
+                    .action_BT = actions(steps),
                     .reward_BT = torch::empty({batch, steps}, floats),
                     .terminated_BT = torch::empty({batch, steps}, floats),
                     .steps_B = torch::empty({batch}, longs),
@@ -211,20 +219,27 @@ void EpisodeStore::put_advantages(const std::vector<std::int64_t>& indices, cons
 
 void EpisodeStore::gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const {
   const auto column = [](const torch::Tensor& x) { return x.defined() ? x.data_ptr<float>() : nullptr; };
+  const bool continuous = task_.action.continuous();
+  const auto integers = [&](const torch::Tensor& x) { return continuous ? nullptr : x.data_ptr<std::int64_t>(); };
+  const auto words = [&](const torch::Tensor& x) {
+    return continuous ? reinterpret_cast<std::int32_t*>(x.data_ptr<float>()) : nullptr;
+  };
   const EpisodeGather gather{.size = static_cast<int>(episodes.size()),
                              .steps = batch.action_BT.size(1),
                              .num_actions = task_.num_actions(),
                              .observation = static_cast<std::uint8_t*>(batch.observation.data_ptr()),
-                             .previous_action_BT1 = batch.previous_action_BT1.data_ptr<std::int64_t>(),
+                             .previous_action_BT1 = integers(batch.previous_action_BT1),
                              .previous_reward_BT1 = batch.previous_reward_BT1.data_ptr<float>(),
-                             .action_BT = batch.action_BT.data_ptr<std::int64_t>(),
+                             .action_BT = integers(batch.action_BT),
                              .reward_BT = batch.reward_BT.data_ptr<float>(),
                              .terminated_BT = batch.terminated_BT.data_ptr<float>(),
                              .steps_B = batch.steps_B.data_ptr<std::int64_t>(),
                              .mask_BT = batch.mask_BT.data_ptr<float>(),
                              .log_prob_BT = column(batch.log_prob_BT),
                              .value_BT = column(batch.value_BT),
-                             .advantage_BT = column(batch.advantage_BT)};
+                             .advantage_BT = column(batch.advantage_BT),
+                             .previous_words = words(batch.previous_action_BT1),
+                             .words = words(batch.action_BT)};
   if (device_.is_cuda()) return gather_on_gpu(gather, episodes);
   for (int b = 0; b < gather.size; ++b) {
     const std::int64_t bytes = (gather.steps + 1) * rows_.row_bytes;
@@ -239,14 +254,14 @@ void EpisodeStore::gather_into(const EpisodeBatch& batch, const std::vector<Stor
 
 void EpisodeStore::visit_state(StateArchive& archive,
                                const std::function<std::unique_ptr<VecEnv>()>& make_environments) {
-  EpisodeLog log;
+  EpisodeLog log(task_.action);
   const bool with_log_probs = log_prob_.defined();
   if (!archive.restoring()) {
     const torch::Tensor actions = action_.cpu(), log_probs = with_log_probs ? log_prob_.cpu() : torch::Tensor();
     for (const auto& [rows, environment, number] : episodes_) {
-      const auto steps = static_cast<std::size_t>(rows.steps);
+      const auto steps = static_cast<std::size_t>(rows.steps), words = static_cast<std::size_t>(rows_.action_words());
       log.add(
-          environment, number, {actions.const_data_ptr<std::int32_t>() + rows.first, steps},
+          environment, number, {actions.const_data_ptr<std::int32_t>() + rows.first * words, steps * words},
           with_log_probs ? std::span(log_probs.const_data_ptr<float>() + rows.first, steps) : std::span<const float>());
     }
   }
@@ -285,7 +300,7 @@ void EpisodeStore::visit_whole_episodes(StateArchive& archive, const EpisodeLog&
   for (std::size_t i = 0; i < episodes; ++i) {
     if (log.steps(i) < 1 || log.steps(i) > task_.max_episode_steps)
       archive.refuse("steps", "an episode has none, or more than the environment allows");
-    steps += log.actions(i).size();
+    steps += static_cast<std::size_t>(log.steps(i));
   }
   if (observations.size() != (steps + episodes) * row)
     archive.refuse("observation", "it is not of the episodes' steps");
@@ -296,18 +311,17 @@ void EpisodeStore::visit_whole_episodes(StateArchive& archive, const EpisodeLog&
   auto reward = rewards.begin();
   for (std::size_t i = 0; i < episodes; ++i) {
     const std::span<const std::int32_t> actions = log.actions(i);
-    if (std::ranges::any_of(actions, [this](std::int32_t a) { return a < 0 || a >= task_.num_actions(); }))
-      archive.refuse("action", "a number is not an action");
+    if (!are_actions(task_.action, actions)) archive.refuse("action", "a number is not an action");
     Episode episode;
     episode.environment = log.environment(i);
     episode.number = log.number(i);
     episode.actions.assign(actions.begin(), actions.end());
     episode.log_probs.assign(log.log_probs(i).begin(), log.log_probs(i).end());
-    episode.observations.assign(observed, observed + (actions.size() + 1) * row);
-    episode.rewards.assign(reward, reward + static_cast<std::ptrdiff_t>(actions.size()));
+    episode.observations.assign(observed, observed + (log.steps(i) + 1) * row);
+    episode.rewards.assign(reward, reward + log.steps(i));
     episode.end = terminated[i] != 0 ? End::kTerminated : End::kTruncated;
-    observed += (actions.size() + 1) * row;
-    reward += static_cast<std::ptrdiff_t>(actions.size());
+    observed += (log.steps(i) + 1) * row;
+    reward += log.steps(i);
     add(episode);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -13,7 +14,9 @@ namespace {
 // Whether episode `number` of environment `row` was decided by these actions.
 bool decided_by(VecEnv& environments, int row, std::uint32_t number, const std::vector<std::int32_t>& action_T) {
   environments.reset_row(row, number);
-  for (const std::int32_t action : action_T) environments.step_row(row, action);
+  const auto words = static_cast<std::size_t>(environments.info().action.words());
+  for (std::size_t at = 0; at < action_T.size(); at += words)
+    environments.step_row(row, std::span(action_T).subspan(at, words));
   return *environments.decided(row);
 }
 

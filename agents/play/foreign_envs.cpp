@@ -23,8 +23,8 @@ class RecordedForeignEnv final : public RecordedEnv {
         observation_N_(torch::zeros(observation_shape({environments_->size()}, task.observation),
                                     observation_dtype(task.observation))),
         reward_N_(torch::zeros({environments_->size()})) {
-    rows_ = rows_over(task.observation, environments_->size(), observation_N_.const_data_ptr(),
-                      reward_N_.const_data_ptr<float>(), torch::kCPU);
+    rows_ = rows_over(task, environments_->size(), observation_N_.const_data_ptr(), reward_N_.const_data_ptr<float>(),
+                      torch::kCPU);
   }
 
   const TaskInfo& info() const override { return task_; }
@@ -44,7 +44,7 @@ class RecordedForeignEnv final : public RecordedEnv {
     for (int i = 0; i < static_cast<int>(size); ++i) {
       if (environments_->stepped_N()[i] != 0) {
         const float* const own = probabilities == nullptr ? nullptr : probabilities + i * task_.num_actions();
-        record(i, action_N[i], log_probability(own, action_N[i]));
+        record(i, action_N + i, log_probability(recording_.view().rows, own, action_N + i));
       } else {
         ++unrecorded_;
       }
@@ -74,7 +74,7 @@ class RecordedForeignEnv final : public RecordedEnv {
     rows_.fresh_N.data_ptr<std::uint8_t>()[i] = 1;
   }
 
-  void record(int i, std::int32_t action, float log_prob) {
+  void record(int i, const std::int32_t* action, float log_prob) {
     const float reward = environments_->reward_N()[i];
     const End end = environments_->end_N()[i];
     see(i,

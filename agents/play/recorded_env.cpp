@@ -26,19 +26,23 @@ class RecordedCpuEnv final : public RecordedEnv {
   void step(const torch::Tensor& probabilities_NA) override {
     const int size = environments_->size();
     const float* const probabilities = probabilities_NA.defined() ? probabilities_NA.const_data_ptr<float>() : nullptr;
-    const int num_actions = info().num_actions();
-    const std::span action_N(rows_.action_N.const_data_ptr<std::int32_t>(), static_cast<std::size_t>(size));
-    const bool all = std::ranges::find(action_N, kNoAction) == action_N.end();
+    const auto words = static_cast<std::size_t>(info().action.words());
+    const std::int64_t policy_numbers = info().action.policy_numbers();
+    const std::span action_N(rows_.action_N.const_data_ptr<std::int32_t>(), size * words);
+    bool all = true;
+    for (std::size_t at = 0; at < action_N.size(); at += words) all = all && action_N[at] != kNoAction;
     if (all) environments_->step(action_N);
     bool ended = false;
     for (int i = 0; i < size; ++i) {
-      if (action_N[i] == kNoAction) continue;
-      if (!all) environments_->step_row(i, action_N[i]);
+      const std::span<const std::int32_t> action = action_N.subspan(i * words, words);
+      if (action[0] == kNoAction) continue;
+      if (!all) environments_->step_row(i, action);
       const End end = environments_->end_N()[i];
-      const float* const own = probabilities == nullptr ? nullptr : probabilities + std::int64_t{i} * num_actions;
+      const float* const own = probabilities == nullptr ? nullptr : probabilities + i * policy_numbers;
       copy_observation(
-          i, record_step(recording_.view(), i, action_N[i], log_probability(own, action_N[i]),
-                         environments_->reward_N()[i], end, environments_->success_N()[i] != 0, number_N_[i]));
+          i,
+          record_step(recording_.view(), i, action.data(), log_probability(recording_.view().rows, own, action.data()),
+                      environments_->reward_N()[i], end, environments_->success_N()[i] != 0, number_N_[i]));
       ended = ended || end != End::kNone;
     }
     if (!ended) return;
@@ -76,19 +80,25 @@ class RecordedCpuEnv final : public RecordedEnv {
 
 }  // namespace
 
-ActingRows rows_over(const ObservationSpec& observation, std::int64_t size, const void* observation_N,
-                     const float* reward_N, torch::Device device) {
+torch::Tensor action_rows(const ActionSpec& action, std::int64_t size, torch::Device device) {
+  const auto options = torch::TensorOptions(device).dtype(torch::kInt32);
+  return action.continuous() ? torch::zeros({size, action.words()}, options) : torch::zeros({size}, options);
+}
+
+ActingRows rows_over(const TaskInfo& task, std::int64_t size, const void* observation_N, const float* reward_N,
+                     torch::Device device) {
+  const ObservationSpec& observation = task.observation;
   const auto options = torch::TensorOptions(device);
   const auto view = [&](const void* data, const std::vector<std::int64_t>& shape, torch::ScalarType type) {
     return torch::from_blob(const_cast<void*>(data), shape, options.dtype(type));
   };
   return {view(observation_N, observation_shape({size}, observation), observation_dtype(observation)),
           view(reward_N, {size}, torch::kFloat32), torch::ones({size}, options.dtype(torch::kUInt8)),
-          torch::zeros({size}, options.dtype(torch::kInt32))};
+          action_rows(task.action, size, device)};
 }
 
 ActingRows rows_of(const VecEnv& environments) {
-  return rows_over(environments.info().observation, environments.size(), environments.observation_N().data(),
+  return rows_over(environments.info(), environments.size(), environments.observation_N().data(),
                    environments.reward_N().data(), torch::kCPU);
 }
 
@@ -97,7 +107,7 @@ RecordingMemory::RecordingMemory(const TaskInfo& task, int num_envs, int between
   const std::int64_t ring = task.max_episode_steps + 2 * (between_looks + std::int64_t{1});
   const auto on_device = torch::TensorOptions(device);
   observation_ = bytes_for(num_envs * ring, static_cast<std::size_t>(task.observation.bytes()), device);
-  action_ = torch::zeros({num_envs, ring}, on_device.dtype(torch::kInt32));
+  action_ = torch::zeros({num_envs, ring * task.action.words()}, on_device.dtype(torch::kInt32));
   reward_ = torch::zeros({num_envs, ring}, on_device.dtype(torch::kFloat32));
   log_prob_ = torch::zeros_like(reward_);
   running_ = bytes_for(num_envs, sizeof(RunningEpisode), device);
@@ -113,6 +123,7 @@ RecordingMemory::RecordingMemory(const TaskInfo& task, int num_envs, int between
            progress_2N_[0].data_ptr<std::int32_t>(),
            progress_2N_[1].data_ptr<std::int32_t>(),
            reinterpret_cast<EndedEpisode*>(ended_.data_ptr<std::uint8_t>())};
+  view_.rows.action_numbers = static_cast<std::int32_t>(task.action.numbers.size());
 }
 
 void RecordingMemory::clear() {
@@ -143,11 +154,15 @@ std::vector<RecordedEpisode> RecordingMemory::look() {
 std::vector<std::vector<std::int32_t>> RecordingMemory::actions(std::span<const RecordedEpisode> episodes) const {
   const torch::Tensor actions = action_.cpu();
   const std::int32_t* const action = actions.const_data_ptr<std::int32_t>();
+  const std::int32_t words = view_.rows.action_words();
   std::vector<std::vector<std::int32_t>> all;
   for (const RecordedEpisode& episode : episodes) {
     std::vector<std::int32_t>& own = all.emplace_back();
-    for (std::int32_t t = 0; t < episode.steps; ++t)
-      own.push_back(action[recorded_row(view_, {episode.environment, episode.first, episode.steps, 0}, t)]);
+    for (std::int32_t t = 0; t < episode.steps; ++t) {
+      const std::int32_t* const row =
+          action + recorded_row(view_, {episode.environment, episode.first, episode.steps, 0}, t) * words;
+      own.insert(own.end(), row, row + words);
+    }
   }
   return all;
 }
@@ -167,7 +182,9 @@ std::vector<RecordingMemory::Taken> RecordingMemory::running() const {
   const torch::Tensor actions = action_.cpu(), log_probs = log_prob_.cpu();
   std::vector<Taken> all(static_cast<std::size_t>(progress_2N_.size(1)));
   visit_running([&](std::size_t i, std::size_t, std::int64_t at) {
-    all[i].actions.push_back(actions.const_data_ptr<std::int32_t>()[at]);
+    const std::int32_t words = view_.rows.action_words();
+    const std::int32_t* const row = actions.const_data_ptr<std::int32_t>() + at * words;
+    all[i].actions.insert(all[i].actions.end(), row, row + words);
     all[i].log_probs.push_back(log_probs.const_data_ptr<float>()[at]);
   });
   return all;

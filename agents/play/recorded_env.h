@@ -19,7 +19,9 @@ struct ActingRows {
   torch::Tensor observation_N;  // o_t: uint8 or float32 [N, ...]
   torch::Tensor reward_N;       // r_{t-1}: float32 [N]; 0 at an episode's beginning
   torch::Tensor fresh_N;        // uint8 [N]: 1 where an episode begins; whoever acts sets it to 0
-  torch::Tensor action_N;       // int32 [N]: a_{t-1}, where the policy then writes a_t
+  // a_{t-1}, where the policy then writes a_t: int32 [N], or of a continuous action the bits of its numbers, int32
+  // [N, numbers] (envs/action.h).
+  torch::Tensor action_N;
 
   std::int64_t size() const { return action_N.size(0); }
 };
@@ -29,10 +31,14 @@ struct RecordedEpisode : EndedEpisode {
   std::int32_t environment;
 };
 
+// Rows for the actions of N environments, all 0.
+torch::Tensor action_rows(const ActionSpec& action, std::int64_t size, torch::Device device);
+// The numbers of rows of continuous actions, float32 of the same shape and memory.
+inline torch::Tensor numbers_of(const torch::Tensor& action_N) { return action_N.view(torch::kFloat32); }
 // Views of observations [N, ...] and rewards [N] that `size` environments on `device` rewrite, and rows of actions and
 // fresh episodes of their own.
-ActingRows rows_over(const ObservationSpec& observation, std::int64_t size, const void* observation_N,
-                     const float* reward_N, torch::Device device);
+ActingRows rows_over(const TaskInfo& task, std::int64_t size, const void* observation_N, const float* reward_N,
+                     torch::Device device);
 ActingRows rows_of(const VecEnv& environments);
 
 // The memory of an EpisodeRecorder.
@@ -47,7 +53,7 @@ class RecordingMemory {
   // The episodes that have ended since the last look, environment by environment, in order. Waits for the device. What
   // is recorded of them stays until as many steps as may lie between two looks have been taken.
   std::vector<RecordedEpisode> look();
-  // The actions of ended episodes that are still recorded. Waits for the device.
+  // The actions of ended episodes that are still recorded, row by row. Waits for the device.
   std::vector<std::vector<std::int32_t>> actions(std::span<const RecordedEpisode> episodes) const;
   // Of the running episodes, on the host; as of the last look.
   std::span<const std::int32_t> steps_N() const;
@@ -87,8 +93,9 @@ class RecordedEnv {
   // Begins episode number_N[i] in environment i; what was recorded is forgotten. On the current stream.
   void restart(std::span<const std::uint32_t> number_N);
   // A step of every environment with rows().action_N, kNoAction leaving one as it is; where it ends an episode the next
-  // one begins. On the current stream; on a GPU without waiting, and a graph may capture it. probabilities_NA: that the
-  // actions were drawn from, float32 [N, A] at an address that stays; undefined: no policy took them.
+  // one begins. On the current stream; on a GPU without waiting, and a graph may capture it. probabilities_NA: what the
+  // actions were drawn from, float32 [N, ActionSpec::policy_numbers()] at an address that stays; undefined: no policy
+  // took them.
   virtual void step(const torch::Tensor& probabilities_NA) = 0;
   void step() { step(torch::Tensor()); }
   // Whether an episode's number and its actions give it again.

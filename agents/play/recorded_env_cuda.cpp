@@ -16,7 +16,7 @@ class RecordedCudaEnv final : public RecordedEnv {
   RecordedCudaEnv(std::unique_ptr<CudaVecEnv> environments, int between_looks)
       : RecordedEnv(environments->info(), environments->size(), between_looks, torch::kCUDA),
         environments_(std::move(environments)) {
-    rows_ = rows_over(environments_->info().observation, environments_->size(), environments_->observation_N(),
+    rows_ = rows_over(environments_->info(), environments_->size(), environments_->observation_N(),
                       environments_->reward_N(), torch::kCUDA);
   }
 

@@ -82,16 +82,16 @@ Rollout::Played Rollout::play(ActionChoice choice) {
 
 Rollout::Played Rollout::play_random(Rng& random) {
   const int steps = steps_to_look();
-  const torch::Tensor action_TN = torch::empty({steps, size()}, torch::kInt32);
-  for (std::int32_t& action :
-       std::span(action_TN.data_ptr<std::int32_t>(), static_cast<std::size_t>(action_TN.numel())))
-    action = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(info().num_actions())));
+  const std::int64_t words = info().action.words();
+  const torch::Tensor action_TN = torch::empty({steps, size() * words}, torch::kInt32);
+  for (std::int64_t at = 0; at < action_TN.numel(); at += words)
+    draw_action(info().action, random, action_TN.data_ptr<std::int32_t>() + at);
   Played played;
   work_.run([&] {
     const torch::Tensor on_device_TN = action_TN.to(device());
     torch::Tensor action_N = environments_->rows().action_N;
     for (int t = 0; t < steps; ++t) {
-      action_N.copy_(on_device_TN[t]);
+      action_N.copy_(on_device_TN[t].view_as(action_N));
       environments_->step();
     }
     played = look(steps);
@@ -106,14 +106,16 @@ void Rollout::draw_from(std::uint32_t stream) {
 // The episodes that were under way, step by step.
 void Rollout::play_running(const EpisodeLog& log, const StateArchive& archive) {
   ActingRows rows = environments_->rows();
-  const std::size_t size = number_N_.size();
+  const std::size_t size = number_N_.size(), words = static_cast<std::size_t>(info().action.words());
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < size; ++i) longest = std::max(longest, log.steps(i));
   // Between two looks no more than so many may be recorded.
   for (std::int64_t t = 0; t < longest; ++t) {
-    torch::Tensor action_N = torch::full({static_cast<std::int64_t>(size)}, kNoAction, torch::kInt32);
+    torch::Tensor action_N = torch::full(rows.action_N.sizes(), kNoAction, torch::kInt32);
     for (std::size_t i = 0; i < size; ++i)
-      if (t < log.steps(i)) action_N.data_ptr<std::int32_t>()[i] = log.actions(i)[static_cast<std::size_t>(t)];
+      if (t < log.steps(i))
+        std::ranges::copy(log.actions(i).subspan(static_cast<std::size_t>(t) * words, words),
+                          action_N.data_ptr<std::int32_t>() + i * words);
     rows.action_N.copy_(action_N);
     environments_->step();
     if (!environments_->recording().look().empty())
@@ -132,7 +134,7 @@ void Rollout::visit_state(StateArchive& archive) {
   ActingRows rows = environments_->rows();
   const std::size_t size = number_N_.size();
   work_.run([&] {
-    EpisodeLog log;
+    EpisodeLog log(task.action);
     if (!archive.restoring()) {
       const std::vector<RecordingMemory::Taken> running_N = recording().running();
       for (std::size_t i = 0; i < size; ++i)
@@ -155,7 +157,8 @@ void Rollout::visit_state(StateArchive& archive) {
     });
     if (!archive.restoring()) return;
     if (!environments_->plays_again()) rows.fresh_N.fill_(1);
-    if (((rows.action_N < 0) | (rows.action_N >= task.num_actions())).any().item<bool>())
+    const torch::Tensor actions = rows.action_N.cpu();
+    if (!are_actions(task.action, {actions.const_data_ptr<std::int32_t>(), static_cast<std::size_t>(actions.numel())}))
       archive.refuse("policy.action", "a number is not an action");
   });
 }

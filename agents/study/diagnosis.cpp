@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -52,11 +53,15 @@ class EpisodeReplay {
   explicit EpisodeReplay(VecEnv& environments)
       : environments_(environments), knows_decisions_(environments.decided(0).has_value()) {}
 
+  // action_T: of the steps as a batch has them, on the CPU.
   EpisodeFacts play(const KeptEpisodes::Name& name, const torch::Tensor& action_T) {
     const int row = name.environment;
     EpisodeFacts facts;
     environments_.reset_row(row, name.number);
-    const auto action = action_T.accessor<std::int64_t, 1>();
+    const auto words = static_cast<std::size_t>(environments_.info().action.words());
+    const torch::Tensor rows =
+        action_T.is_floating_point() ? action_T.contiguous().view(torch::kInt32) : action_T.to(torch::kInt32);
+    const std::int32_t* const action = rows.const_data_ptr<std::int32_t>();
     for (std::int64_t t = 0; t < action_T.size(0); ++t) {
       facts.phase_T.push_back(phases.number(environments_.phase(row)));
       if (!facts.last_seen)
@@ -64,7 +69,7 @@ class EpisodeReplay {
           facts.last_seen = t - 1;
           facts.cue = cues.number(cue_class(*cue));
         }
-      environments_.step_row(row, static_cast<std::int32_t>(action[t]));
+      environments_.step_row(row, std::span(action + t * words, words));
       if (knows_decisions_ && !facts.deciding && *environments_.decided(row)) facts.deciding = t;
     }
     facts.success = environments_.success_N()[static_cast<std::size_t>(row)] != 0;

@@ -114,7 +114,15 @@ std::string of_critics(const Diagnosis& sampled, const Diagnosis* replayed) {
 }
 
 // What else keeps it from learning.
-void add_phases(const Diagnosis& sampled, int actions, const std::string& surer_by,
+// Of actions drawn uniformly, nats.
+double entropy_at_random(const ActionSpec& action) {
+  if (!action.continuous()) return std::log(action.names.size());
+  double entropy = 0;
+  for (const ActionNumber& number : action.numbers) entropy += std::log(number.most - number.least);
+  return entropy;
+}
+
+void add_phases(const Diagnosis& sampled, const ActionSpec& action, const std::string& surer_by,
                 std::vector<std::string>& sentences) {
   const std::string& decisive = sampled.decisions->phase;
   for (const PhaseFigures& phase : sampled.phases) {
@@ -122,7 +130,7 @@ void add_phases(const Diagnosis& sampled, int actions, const std::string& surer_
       sentences.push_back(percent(phase.error_share) + " of its " +
                           (sampled.values_are_of_actions ? "critics'" : "critic's") + " error are in the phase '" +
                           phase.phase + "', where nothing is decided: what it learns is spent there.");
-    if (phase.phase == decisive && phase.entropy >= kNearlyAll * std::log(actions))
+    if (phase.phase == decisive && phase.entropy >= kNearlyAll * entropy_at_random(action))
       sentences.push_back(
           "Where it decides its policy is nearly uniform: " + (surer_by.empty() ? "train for longer" : surer_by) + ".");
   }
@@ -131,7 +139,7 @@ void add_phases(const Diagnosis& sampled, int actions, const std::string& surer_
 }  // namespace
 
 std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const Diagnosis* replayed,
-                       std::optional<double> chance, int actions, const std::string& surer_by) {
+                       std::optional<double> chance, const ActionSpec& actions, const std::string& surer_by) {
   if (sampled.episodes < Diagnosis::kFewestReadOut) return "too few episodes to say; take --episodes 100 or more.";
   const Interval of_greedy = wilson_interval(greedy.solved, greedy.episodes),
                  of_sampled = wilson_interval(sampled.solved, sampled.episodes);
@@ -166,7 +174,7 @@ std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const 
 std::string meaning_of(const RunDiagnosis& findings, const TrainedAgent& agent) {
   const TaskInfo info = agent.config.task.info();
   return meaning_of(findings.greedy, findings.sampled, findings.replayed ? &*findings.replayed : nullptr,
-                    info.chance_success, info.num_actions(), agent.config.learner.surer_by());
+                    info.chance_success, info.action, agent.config.learner.surer_by());
 }
 
 }  // namespace engram

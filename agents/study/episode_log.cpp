@@ -21,8 +21,8 @@ void EpisodeLog::add(std::int32_t environment, std::uint32_t number, std::span<c
                      std::span<const float> log_probs) {
   environment_.push_back(environment);
   number_.push_back(number);
-  steps_.push_back(static_cast<std::int64_t>(actions.size()));
-  first_.push_back(action_.size());
+  steps_.push_back(static_cast<std::int64_t>(actions.size() / words_));
+  first_.push_back(action_.size() / words_);
   action_.insert(action_.end(), actions.begin(), actions.end());
   log_prob_.insert(log_prob_.end(), log_probs.begin(), log_probs.end());
 }
@@ -36,16 +36,18 @@ void EpisodeLog::visit_state(StateArchive& archive) {
   if (!archive.restoring()) return;
   if (number_.size() != environment_.size() || steps_.size() != environment_.size())
     archive.refuse("steps", "it has another length than environment or number");
+  if (action_.size() % words_ != 0) archive.refuse("action", "it is not of whole actions");
+  const std::size_t actions = action_.size() / words_;
   std::size_t next = 0;
   first_.clear();
   for (const std::int64_t steps : steps_) {
-    if (steps < 0 || static_cast<std::uint64_t>(steps) > action_.size() - next)
+    if (steps < 0 || static_cast<std::uint64_t>(steps) > actions - next)
       archive.refuse("steps", "there are fewer actions");
     first_.push_back(next);
     next += static_cast<std::size_t>(steps);
   }
-  if (next < action_.size()) archive.refuse("steps", "there are more actions");
-  if (!log_prob_.empty() && log_prob_.size() != action_.size())
+  if (next < actions) archive.refuse("steps", "there are more actions");
+  if (!log_prob_.empty() && log_prob_.size() != actions)
     archive.refuse("log_prob", "it has another length than action");
   for (const std::int64_t number : number_)
     if (number < 0 || number > std::numeric_limits<std::uint32_t>::max())
@@ -58,9 +60,10 @@ void EpisodeLog::check_running(const StateArchive& archive, const TaskInfo& task
     if (environment_[i] != static_cast<std::int32_t>(i)) archive.refuse("running", "an environment is missing");
     if (steps_[i] >= task.max_episode_steps) archive.refuse("running", "an episode is longer than the task allows");
   }
-  for (const std::int32_t action : action_)
-    if (action < 0 || action >= task.num_actions())
-      archive.refuse("running", std::to_string(action) + " is not an action");
+  for (const std::int32_t& word : action_)
+    if (!are_actions(task.action, {&word, 1}))
+      archive.refuse("running", task.action.continuous() ? "a number of an action is not finite"
+                                                         : std::to_string(word) + " is not an action");
 }
 
 void EpisodeLog::play(VecEnv& environments, const StateArchive& archive,
@@ -75,8 +78,8 @@ void EpisodeLog::play(VecEnv& environments, const StateArchive& archive,
     try {
       environments.reset_row(row, episode.number);
       append_observation(environments, row, episode);
-      for (const std::int32_t taken : episode.actions) {
-        environments.step_row(row, taken);
+      for (std::size_t at = 0; at < episode.actions.size(); at += words_) {
+        environments.step_row(row, std::span(episode.actions).subspan(at, words_));
         episode.rewards.push_back(environments.reward_N()[row]);
         append_observation(environments, row, episode);
       }

@@ -17,8 +17,11 @@ namespace engram {
 
 class EpisodeLog {
  public:
-  // Episode `number` of an environment. log_probs: of its actions; none, as of all others of the log, where they are
-  // not kept.
+  // Of a task with such actions.
+  explicit EpisodeLog(const ActionSpec& action) : words_(static_cast<std::size_t>(action.words())) {}
+
+  // Episode `number` of an environment, by the rows of its actions (envs/action.h). log_probs: of its actions; none, as
+  // of all others of the log, where they are not kept.
   void add(std::int32_t environment, std::uint32_t number, std::span<const std::int32_t> actions,
            std::span<const float> log_probs = {});
 
@@ -30,7 +33,7 @@ class EpisodeLog {
   std::uint32_t number(std::size_t episode) const { return static_cast<std::uint32_t>(number_[episode]); }
   std::int64_t steps(std::size_t episode) const { return steps_[episode]; }
   std::span<const std::int32_t> actions(std::size_t episode) const {
-    return {action_.data() + first_[episode], static_cast<std::size_t>(steps_[episode])};
+    return {action_.data() + first_[episode] * words_, static_cast<std::size_t>(steps_[episode]) * words_};
   }
 
   bool keeps_log_probs() const { return !log_prob_.empty(); }
@@ -52,7 +55,8 @@ class EpisodeLog {
  private:
   std::vector<std::int32_t> environment_;
   std::vector<std::int64_t> number_, steps_;
-  std::vector<std::int32_t> action_;  // of all episodes, one after the other
+  std::size_t words_;                 // of an action
+  std::vector<std::int32_t> action_;  // rows of all episodes, one after the other
   std::vector<float> log_prob_;       // likewise, or none
   std::vector<std::size_t> first_;    // an episode's first action
 };

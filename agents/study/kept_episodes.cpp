@@ -44,7 +44,8 @@ KeptEpisodes keep_replayed(const RunDirectory& run, const Config& config, std::i
   std::optional<Checkpoint> checkpoint = load_newest_checkpoint(run.checkpoints_folder(), warn);
   if (!checkpoint) return {};
   StateArchive& state = checkpoint->state;
-  EpisodeLog log;
+  const ActionSpec action = config.task.info().action;
+  EpisodeLog log(action);
   // As a run's state lists its replay (Trainer).
   state.within("experience", [&] { state.within("replay", [&] { log.visit_state(state); }); });
 
@@ -55,7 +56,7 @@ KeptEpisodes keep_replayed(const RunDirectory& run, const Config& config, std::i
   while (learnt > 0 && ended > weights_steps) ended -= ranks * log.steps(static_cast<std::size_t>(--learnt));
   const std::int64_t chosen = std::min<std::int64_t>(learnt, most);
   if (chosen == 0) return {};
-  EpisodeLog some;
+  EpisodeLog some(action);
   for (std::int64_t i = 0; i < chosen; ++i) {
     const auto episode = static_cast<std::size_t>(i * learnt / chosen);
     some.add(log.environment(episode), log.number(episode), log.actions(episode));

@@ -23,7 +23,7 @@ torch::Tensor observation_tensor(const VecEnv& environments, std::size_t row) {
 
 // The rows of one episode.
 struct TracedEpisode {
-  std::vector<std::int32_t> action_T;  // as it was played
+  std::vector<std::int32_t> action_T;  // rows, as they were played
   EpisodeResult result;
   std::vector<torch::Tensor> observations = {}, features = {}, probabilities = {}, values = {};
   std::vector<float> rewards = {};
@@ -46,12 +46,14 @@ void play_again(VecEnv& environments, ShownPolicy& policy, std::uint32_t first_e
   };
   for (std::size_t row = 0; row < size; ++row) policy.begin_episode(row);
   const auto is_behind = [&](std::size_t row) { return running(row) == nullptr; };
-  std::vector<std::int32_t> action_N(size);
+  const auto words = static_cast<std::size_t>(environments.info().action.words());
+  std::vector<std::int32_t> action_N(size * words);
   while (!std::ranges::all_of(std::views::iota(std::size_t{0}, size), is_behind)) {
     between_steps();
     for (std::size_t row = 0; row < size; ++row) {
       const TracedEpisode* const episode = running(row);
-      action_N[row] = episode == nullptr ? 0 : episode->action_T.at(episode->rewards.size());
+      for (std::size_t i = 0; i < words; ++i)
+        action_N[row * words + i] = episode == nullptr ? 0 : episode->action_T.at(episode->rewards.size() * words + i);
     }
     const ShownPolicy::Step step = policy.follow(action_N);
     for (std::size_t row = 0; row < size; ++row) {
@@ -82,7 +84,18 @@ void play_again(VecEnv& environments, ShownPolicy& policy, std::uint32_t first_e
   }
 }
 
-TensorMap tensors_of(const Traced& traced_N, int episodes, bool values_are_of_actions) {
+// What the policy drew from at M moments, and what it did.
+TensorMap action_tensors(const ActionSpec& spec, const torch::Tensor& probabilities_MX,
+                         const std::vector<std::int32_t>& actions) {
+  const torch::Tensor rows = torch::tensor(actions, torch::kInt32);
+  if (!spec.continuous()) return {{"action_probabilities", probabilities_MX}, {"actions", rows}};
+  const std::int64_t numbers = spec.words();
+  return {{"action_means", probabilities_MX.narrow(1, 0, numbers).clone()},
+          {"action_deviations", probabilities_MX.narrow(1, numbers, numbers).exp()},
+          {"actions", numbers_of(rows).view({-1, numbers})}};
+}
+
+TensorMap tensors_of(const Traced& traced_N, const ActionSpec& spec, int episodes, bool values_are_of_actions) {
   std::vector<torch::Tensor> observations, features, probabilities, values, final_observations;
   std::vector<std::int32_t> actions;
   std::vector<float> rewards;
@@ -92,7 +105,7 @@ TensorMap tensors_of(const Traced& traced_N, int episodes, bool values_are_of_ac
   for (int index = 0; index < episodes; ++index) {
     const auto [environment, number] = evaluation_episode(static_cast<std::uint32_t>(index));
     const TracedEpisode& episode = traced_N.at(environment).at(number);
-    starts.push_back(static_cast<std::int64_t>(actions.size()));
+    starts.push_back(static_cast<std::int64_t>(rewards.size()));
     append(observations, episode.observations);
     append(features, episode.features);
     append(probabilities, episode.probabilities);
@@ -104,17 +117,17 @@ TensorMap tensors_of(const Traced& traced_N, int episodes, bool values_are_of_ac
     successes.push_back(episode.result.success ? 1 : 0);
   }
   const torch::Tensor value_MK = torch::stack(values);
-  return {{"observations", torch::stack(observations)},
-          {"features", torch::stack(features)},
-          {"action_probabilities", torch::stack(probabilities)},
-          values_are_of_actions ? TensorMap::value_type{"q_values", value_MK}
-                                : TensorMap::value_type{"values", value_MK.squeeze(1)},
-          {"actions", torch::tensor(actions, torch::kInt32)},
-          {"rewards", torch::tensor(rewards, torch::kFloat32)},
-          {"episode_starts", torch::tensor(starts, torch::kInt64)},
-          {"final_observations", torch::stack(final_observations)},
-          {"episode_ends", torch::tensor(ends, torch::kUInt8)},
-          {"successes", torch::tensor(successes, torch::kUInt8)}};
+  TensorMap tensors{{"observations", torch::stack(observations)},
+                    {"features", torch::stack(features)},
+                    values_are_of_actions ? TensorMap::value_type{"q_values", value_MK}
+                                          : TensorMap::value_type{"values", value_MK.squeeze(1)},
+                    {"rewards", torch::tensor(rewards, torch::kFloat32)},
+                    {"episode_starts", torch::tensor(starts, torch::kInt64)},
+                    {"final_observations", torch::stack(final_observations)},
+                    {"episode_ends", torch::tensor(ends, torch::kUInt8)},
+                    {"successes", torch::tensor(successes, torch::kUInt8)}};
+  tensors.merge(action_tensors(spec, torch::stack(probabilities), actions));
+  return tensors;
 }
 
 }  // namespace
@@ -142,7 +155,7 @@ Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, 
     const ModeOfPlay mode(rollout, first_episode);  // what dropout drew then it draws again
     play_again(environments, policy, first_episode, traced_N, between_steps);
   }
-  Trace trace{tensors_of(traced_N, episodes, policy.values_are_of_actions()), {}};
+  Trace trace{tensors_of(traced_N, environments.info().action, episodes, policy.values_are_of_actions()), {}};
   for (const auto& episodes_of_row : traced_N)
     for (const TracedEpisode& episode : episodes_of_row) trace.results.push_back(episode.result);
   return trace;

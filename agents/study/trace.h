@@ -1,12 +1,14 @@
 // A trace: everything that an agent saw, computed and did, step by step, as tensors for a safetensors file.
 //
-// M steps of E episodes, one after the other (evaluation_episode()); D backbone width, A actions. Row m:
+// M steps of E episodes, one after the other (evaluation_episode()); D backbone width, A actions, or numbers of a
+// continuous one. Row m:
 //   observations [M, ...]            o_t, in the task's own type
 //   features [M, D]                  backbone output h_t
-//   action_probabilities [M, A]      pi(a | h_t)
+//   action_probabilities [M, A]      pi(a | h_t); of a continuous action instead:
+//   action_means, action_deviations [M, A]   of the normal distributions of its numbers
 //   q_values [M, A]                  Q(h_t, a), with two critics the smaller; where ActionRule::values() are of actions
 //   values [M]                       V(h_t); where they are of states
-//   actions [M]                      a_t, int32
+//   actions [M]                      a_t, int32; of a continuous action [M, A], float32, as it was drawn
 //   rewards [M]                      r_t, what a_t earned
 // Episode e:
 //   episode_starts [E]               its first row, int64

@@ -44,7 +44,7 @@ std::string fixed(double value, int digits, const std::string& unit = "");
 Config published_run(const std::string& backbone, const std::string& device);
 
 // Actions for `steps` steps, uniformly random, drawn before the clock starts: [steps, num_envs].
-std::vector<std::int32_t> draw_actions(int steps, int num_envs, int num_actions);
+std::vector<std::int32_t> draw_actions(int steps, int num_envs, const ActionSpec& action);
 
 // ---- On the current GPU; in a program that was built without GPU support they throw UserError. ----
 

@@ -56,9 +56,10 @@ void check_env(const TaskConfig& task, int num_threads) {
   const auto one = make_cpu_vec_env(task, 1, Purpose::kTest, kEnvs, 1);
   const auto all = make_cpu_vec_env(task, 1, Purpose::kTest, kEnvs, std::max(2, num_threads));
   const ObservationSpec& observation = one->info().observation;
-  const std::vector<std::int32_t> actions = draw_actions(kSteps, kEnvs, one->info().num_actions());
+  const std::vector<std::int32_t> actions = draw_actions(kSteps, kEnvs, one->info().action);
+  const auto step_words = static_cast<std::size_t>(kEnvs * one->info().action.words());
   for (int t = 0; t < kSteps; ++t) {
-    const std::span step(actions.data() + t * kEnvs, kEnvs);
+    const std::span step(actions.data() + t * step_words, step_words);
     one->reset_finished();
     all->reset_finished();
     one->step(step);
@@ -81,7 +82,8 @@ double time_env(const TaskConfig& task, const EnvBenchmark& benchmark) {
   constexpr int kParts = 50;
   constexpr int kActionSteps = 128;
   const auto env = make_cpu_vec_env(task, 1, Purpose::kTest, benchmark.num_envs, benchmark.num_threads);
-  const std::vector<std::int32_t> actions = draw_actions(kActionSteps, benchmark.num_envs, env->info().num_actions());
+  const std::vector<std::int32_t> actions = draw_actions(kActionSteps, benchmark.num_envs, env->info().action);
+  const std::size_t step_words = actions.size() / kActionSteps;
   double best = 0;
   for (int part = 0; part < kParts; ++part) {
     using Clock = std::chrono::steady_clock;
@@ -91,8 +93,7 @@ double time_env(const TaskConfig& task, const EnvBenchmark& benchmark) {
     while (elapsed < benchmark.seconds / kParts) {
       for (int t = 0; t < kActionSteps; ++t) {
         env->reset_finished();
-        env->step({actions.data() + static_cast<std::size_t>(t) * benchmark.num_envs,
-                   static_cast<std::size_t>(benchmark.num_envs)});
+        env->step({actions.data() + static_cast<std::size_t>(t) * step_words, step_words});
       }
       steps += static_cast<std::int64_t>(kActionSteps) * benchmark.num_envs;
       elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -212,10 +213,11 @@ void bench_on_gpu(const std::vector<std::string>& tasks, const EnvArguments& arg
 
 }  // namespace
 
-std::vector<std::int32_t> draw_actions(int steps, int num_envs, int num_actions) {
+std::vector<std::int32_t> draw_actions(int steps, int num_envs, const ActionSpec& action) {
   Rng rng(1, Purpose::kAction, 0, 0);
-  std::vector<std::int32_t> actions(static_cast<std::size_t>(steps) * num_envs);
-  for (std::int32_t& action : actions) action = static_cast<std::int32_t>(rng.below(num_actions));
+  const auto words = static_cast<std::size_t>(action.words());
+  std::vector<std::int32_t> actions(static_cast<std::size_t>(steps) * num_envs * words);
+  for (std::size_t at = 0; at < actions.size(); at += words) draw_action(action, rng, actions.data() + at);
   return actions;
 }
 

@@ -29,13 +29,14 @@ void check_cuda_env(const TaskConfig& task) {
   const auto cpu = make_cpu_vec_env(task, 1, Purpose::kTest, kEnvs, 1);
   const auto cuda = make_cuda_vec_env(task, 1, Purpose::kTest, kEnvs);
   const int steps = task.info().max_episode_steps + 20;
-  const std::vector<std::int32_t> actions = draw_actions(steps, kEnvs, cpu->info().num_actions());
+  const std::vector<std::int32_t> actions = draw_actions(steps, kEnvs, cpu->info().action);
+  const std::size_t step_words = static_cast<std::size_t>(kEnvs) * cpu->info().action.words();
   const DeviceBuffer<std::int32_t> device_actions(actions);
   for (int t = 0; t < steps; ++t) {
     cpu->reset_finished();
-    cpu->step({actions.data() + static_cast<std::size_t>(t) * kEnvs, kEnvs});
+    cpu->step({actions.data() + static_cast<std::size_t>(t) * step_words, step_words});
     cuda->reset_finished(nullptr);
-    cuda->step(device_actions.data() + static_cast<std::size_t>(t) * kEnvs, nullptr);
+    cuda->step(device_actions.data() + static_cast<std::size_t>(t) * step_words, nullptr);
     cuda->check(nullptr);
     if (!equal_on_device(cpu->observation_N(), cuda->observation_N()) ||
         !equal_on_device(cpu->reward_N(), cuda->reward_N()) || !equal_on_device(cpu->end_N(), cuda->end_N()) ||
@@ -48,13 +49,14 @@ void check_cuda_env(const TaskConfig& task) {
 CudaEnvFigures time_cuda_env(const TaskConfig& task, int num_envs, double seconds) {
   constexpr int kSteps = 64;
   const auto env = make_cuda_vec_env(task, 1, Purpose::kTest, num_envs);
-  const DeviceBuffer<std::int32_t> actions(draw_actions(kSteps, num_envs, env->info().num_actions()));
+  const DeviceBuffer<std::int32_t> actions(draw_actions(kSteps, num_envs, env->info().action));
+  const std::size_t step_words = actions.size() / kSteps;
   const double ms = median_graph_ms(
       1,
       [&](cudaStream_t stream) {
         for (int t = 0; t < kSteps; ++t) {
           env->reset_finished(stream);
-          env->step(actions.data() + static_cast<std::size_t>(t) * num_envs, stream);
+          env->step(actions.data() + static_cast<std::size_t>(t) * step_words, stream);
         }
       },
       seconds);

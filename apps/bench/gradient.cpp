@@ -96,8 +96,7 @@ Config config_of(const std::string& entry, const GradientOptions& options, int d
 Tensor encoded_observations(const Config& config, AgentNetwork& network, std::int64_t rows, std::int64_t steps) {
   const auto env = make_cpu_vec_env(config.task, config.run.seed, Purpose::kTest, static_cast<int>(rows), 1);
   const TaskInfo& info = env->info();
-  const std::vector<std::int32_t> actions =
-      draw_actions(static_cast<int>(steps), static_cast<int>(rows), info.num_actions());
+  const std::vector<std::int32_t> actions = draw_actions(static_cast<int>(steps), static_cast<int>(rows), info.action);
   const Tensor observation_N = rows_of(*env).observation_N;
   std::vector<Tensor> observation_T;
   env->reset_all();

@@ -116,6 +116,14 @@ Json parts_json(const ObservationSpec& observation) {
   return parts;
 }
 
+// Of a continuous action; null of discrete ones.
+Json action_numbers_json(const ActionSpec& action) {
+  Json numbers;
+  for (const auto& [name, least, most] : action.numbers)
+    numbers.push_back({{"name", name}, {"least", least}, {"most", most}});
+  return numbers;
+}
+
 Json task_json(const std::string& name) {
   TaskConfig task(name);
   const TaskInfo info = task.info();
@@ -126,7 +134,8 @@ Json task_json(const std::string& name) {
           {"source", info.source},
           {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
           {"chance_source", info.chance_source},
-          {"actions", info.action_names},
+          {"actions", info.action.names},
+          {"action_numbers", action_numbers_json(info.action)},
           {"observation_shape", info.observation.shape()},
           {"observation_parts", parts_json(info.observation)},
           {"observation_type", type_name(info.observation)},
@@ -213,8 +222,10 @@ void print_tasks() {
       {{"name"}, {"steps", true, 1}, {"observation"}, {"actions", true}, {"chance", true}, {"what to remember"}});
   for (const std::string& name : task_names()) {
     const TaskInfo info = TaskConfig(name).info();
-    table.add({name, std::to_string(info.max_episode_steps), info.observation.text(),
-               std::to_string(info.num_actions()), chance_text(info), info.memory_demand});
+    table.add(
+        {name, std::to_string(info.max_episode_steps), info.observation.text(),
+         info.action.continuous() ? std::to_string(info.action.words()) + " float" : std::to_string(info.num_actions()),
+         chance_text(info), info.memory_demand});
   }
   std::printf("TASKS (--task.name), with the steps of the longest episode\n%s", table.text(0).c_str());
 }
@@ -281,10 +292,19 @@ void print_entry(const char* title, const std::string& text) {
   std::printf("  %-13s%s\n", title, wrapped(text, kIndent).c_str());
 }
 
+// "left, right", or "torque from -2 to 2".
+std::string actions_text(const ActionSpec& action) {
+  if (!action.continuous()) return joined(action.names);
+  std::string text;
+  for (const auto& [name, least, most] : action.numbers)
+    text += (text.empty() ? "" : ", ") + std::string(name) + formatted(" from %g to %g", least, most);
+  return text;
+}
+
 void print_task_facts(const TaskInfo& info) {
   print_entry("to remember", info.memory_demand);
   print_entry("observation", info.observation.text() + ", " + type_name(info.observation));
-  print_entry("actions", joined(info.action_names));
+  print_entry("actions", actions_text(info.action));
   print_entry("episode", "up to " + counted(info.max_episode_steps, "step"));
   print_entry("chance", info.chance_success ? chance_text(info) + ": " + info.chance_source : info.chance_source);
 }

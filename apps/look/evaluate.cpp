@@ -79,14 +79,18 @@ void print_evaluate_help(const OptionList& own) {
       << "Options\n";
   print_options(std::cout, own);
   std::cout << "\n"
-            << wrapped("Tensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions", 2)
+            << wrapped(
+                   "Tensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions or "
+                   "numbers of one",
+                   2)
             << "\n"
                "  observations [M, ...]        what the agent saw, in the task's own type\n"
                "  features [M, D]              what its backbone put out\n"
-               "  action_probabilities [M, A]  of its policy\n"
+               "  action_probabilities [M, A]  of its policy; of a continuous action instead:\n"
+               "  action_means, action_deviations [M, A]  of each of its numbers\n"
                "  q_values [M, A]              what it expects of each action; or\n"
                "  values [M]                   of each moment, of a critic of states\n"
-               "  actions [M], rewards [M]     what it did, and what that earned\n"
+               "  actions [M] or [M, A], rewards [M]  what it did, and what that earned\n"
                "  episode_starts [E]           first row of each episode\n"
                "  final_observations [E, ...]  what the last step led to\n"
                "  episode_ends [E]             1 terminated, 2 truncated\n"

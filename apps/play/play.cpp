@@ -117,7 +117,7 @@ class Session {
   double returns() const { return returns_; }  // of ended episodes, summed
 
   const std::string& action_name(std::int32_t action) const {
-    return info().action_names[static_cast<std::size_t>(action)];
+    return info().action.names[static_cast<std::size_t>(action)];
   }
 
   void step(std::int32_t action) {
@@ -353,8 +353,12 @@ int run_play(const std::vector<std::string>& arguments) {
   PlayOptions options;
   const auto line = command_line_of(arguments, options, play_syntax(), print_play_help);
   if (!line) return 0;
-  Session session(chosen_task(*line), options.seed, options.episode);
-  ActionKeys keys(session.info().action_names);
+  const TaskConfig task = chosen_task(*line);
+  if (task.info().action.continuous())
+    throw UserError("the actions of " + line->positional[0] +
+                    " are continuous, for which there are no keys to play by");
+  Session session(task, options.seed, options.episode);
+  ActionKeys keys(session.info().action.names);
   const bool on_terminal = ::isatty(STDIN_FILENO) != 0;
   if (on_terminal && !terminal_width(STDOUT_FILENO))
     throw UserError(

@@ -11,20 +11,6 @@
 #include "envs/recorded/replay.h"
 
 namespace engram::recorded {
-namespace {
-
-// Rows of two numbers, as float32.
-std::vector<float> read_pairs(const Json& episode, const std::string& name, std::size_t rows) {
-  std::vector<float> numbers;
-  for (const Json& row : get_array(episode, name, rows)) {
-    if (!row.is_array() || row.size() != 2) refuse(name, row, "two numbers a row");
-    for (const Json& number : row) numbers.push_back(as_float(name, number));
-  }
-  return numbers;
-}
-
-}  // namespace
-
 std::optional<std::string> replay_cartpole(const Json& episode) {
   CartPole::Options options;
   options.sees = get_word(episode, "sees", {"positions", "velocities"}) == 0 ? CartPole::Sees::kPositions
@@ -39,7 +25,7 @@ std::optional<std::string> replay_cartpole(const Json& episode) {
   }
   std::vector<CartPole::Noise> noise(length + 1);
   if (get_float(episode, "noise") != 0)
-    for (std::size_t i = 0; const float number : read_pairs(episode, "drawn", length + 1)) {
+    for (std::size_t i = 0; const float number : get_pairs(episode, "drawn", length + 1)) {
       (i % 2 == 0 ? noise[i / 2].cart : noise[i / 2].pole) = number;
       ++i;
     }
@@ -47,7 +33,7 @@ std::optional<std::string> replay_cartpole(const Json& episode) {
   Recording<float> recording;
   recording.actions = get_symbols(episode, "actions", length, {"01"});
   recording.rewards.assign(length, get_float(episode, "reward"));
-  recording.observations = read_pairs(episode, "obs", length + 1);
+  recording.observations = get_pairs(episode, "obs", length + 1);
   recording.success = get_bool(episode, "success");
   recording.end = get_word(episode, "end", {"terminated", "truncated"}) == 0 ? End::kTerminated : End::kTruncated;
 

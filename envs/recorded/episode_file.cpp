@@ -46,6 +46,7 @@ constexpr RecordedTask kTasks[] = {
     {"red_blue_doors", recorded::replay_red_blue_doors},
     {"door_key", recorded::replay_door_key},
     {"cartpole", recorded::replay_cartpole},
+    {"pendulum", recorded::replay_pendulum},
     {"dark_key_to_door", recorded::replay_dark_key_to_door},
     {"endless_tmaze", recorded::replay_endless_tmaze},
     {"labyrinth_escape", recorded::replay_labyrinth_escape},

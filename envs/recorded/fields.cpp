@@ -50,6 +50,15 @@ float as_float(const std::string& name, const Json& value) {
 
 float get_float(const Json& episode, const std::string& name) { return as_float(name, field_of(episode, name)); }
 
+std::vector<float> get_pairs(const Json& episode, const std::string& name, std::size_t rows) {
+  std::vector<float> numbers;
+  for (const Json& row : get_array(episode, name, rows)) {
+    if (!row.is_array() || row.size() != 2) refuse(name, row, "two numbers a row");
+    for (const Json& number : row) numbers.push_back(as_float(name, number));
+  }
+  return numbers;
+}
+
 bool get_bool(const Json& episode, const std::string& name) {
   const Json& value = field_of(episode, name);
   if (!value.is_boolean()) refuse(name, value, "true or false");
@@ -79,6 +88,17 @@ std::vector<int> get_actions(const Json& episode, std::size_t count, int num_act
     actions.push_back(action.get<int>());
   }
   return actions;
+}
+
+std::vector<std::int32_t> get_action_rows(const Json& episode, std::size_t count, const ActionSpec& spec) {
+  if (!spec.continuous()) return get_actions(episode, count, static_cast<int>(spec.names.size()));
+  std::vector<std::int32_t> rows;
+  for (const Json& action : get_array(episode, "actions", count)) {
+    if (!action.is_array() || action.size() != spec.numbers.size())
+      refuse("actions", action, "arrays of " + std::to_string(spec.numbers.size()) + " numbers");
+    for (const Json& number : action) rows.push_back(word_of(as_float("actions", number)));
+  }
+  return rows;
 }
 
 std::vector<int> get_symbols(const Json& episode, const std::string& name, std::size_t count,

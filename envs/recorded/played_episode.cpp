@@ -60,6 +60,16 @@ TaskConfig read_task(const Json& episode) {
   return task;
 }
 
+nlohmann::ordered_json actions_json(const ActionSpec& spec, const std::vector<std::int32_t>& actions) {
+  if (!spec.continuous()) return actions;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (std::size_t at = 0; at < actions.size(); ++at) {
+    if (at % spec.numbers.size() == 0) rows.push_back(nlohmann::ordered_json::array());
+    rows.back().push_back(number_of(actions[at]));
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string played_episode_line(const PlayedEpisode& episode) {
@@ -76,8 +86,8 @@ std::string played_episode_line(const PlayedEpisode& episode) {
                                        {"purpose", purpose->name},
                                        {"environment", episode.environment},
                                        {"episode", episode.episode},
-                                       {"length", episode.actions.size()},
-                                       {"actions", episode.actions},
+                                       {"length", episode.rewards.size()},
+                                       {"actions", actions_json(episode.task.info().action, episode.actions)},
                                        {"rewards", episode.rewards},
                                        {"end", std::ranges::find(kEnds, episode.end, &NamedEnd::end)->name},
                                        {"success", episode.success},
@@ -91,7 +101,7 @@ std::optional<std::string> first_difference(const PlayedEpisode& episode) {
   const auto env = make_cpu_vec_env(episode.task, episode.seed, episode.purpose, episode.environment + 1, 1);
   env->reset_row(episode.environment, episode.episode);
   const auto bytes = static_cast<std::size_t>(env->info().observation.bytes());
-  const std::size_t length = episode.actions.size();
+  const std::size_t length = episode.rewards.size(), words = static_cast<std::size_t>(env->info().action.words());
   for (std::size_t t = 0; t <= length; ++t) {
     const auto came = env->observation_N().subspan(row * bytes, bytes);
     const auto expected = std::span(episode.observations).subspan(t * bytes, bytes);
@@ -99,7 +109,7 @@ std::optional<std::string> first_difference(const PlayedEpisode& episode) {
       return differs("observation", t, describe_bytes(env->info().observation, expected),
                      describe_bytes(env->info().observation, came));
     if (t == length) break;
-    env->step_row(episode.environment, episode.actions[t]);
+    env->step_row(episode.environment, std::span(episode.actions).subspan(t * words, words));
     const float reward = env->reward_N()[row];
     if (reward != episode.rewards[t])
       return differs("reward", t, recorded::number_text(episode.rewards[t]), recorded::number_text(reward));
@@ -126,7 +136,7 @@ PlayedEpisode read_played(const Json& episode) {
   played.episode =
       static_cast<std::uint32_t>(get_unsigned(episode, "episode", std::numeric_limits<std::uint32_t>::max()));
   const auto length = static_cast<std::size_t>(get_int(episode, "length", 1, info.max_episode_steps));
-  played.actions = get_actions(episode, length, info.num_actions());
+  played.actions = get_action_rows(episode, length, info.action);
   for (const Json& reward : get_array(episode, "rewards", length))
     played.rewards.push_back(as_float("rewards", reward));
   played.end = kEnds[get_word(episode, "end", names_of(kEnds))].end;

@@ -19,7 +19,7 @@ struct PlayedEpisode {
   Purpose purpose = Purpose::kEvaluation;
   int environment = 0;
   std::uint32_t episode = 0;
-  std::vector<std::int32_t> actions = {};    // T
+  std::vector<std::int32_t> actions = {};    // T rows (envs/action.h)
   std::vector<float> rewards = {};           // T
   std::vector<std::byte> observations = {};  // (T + 1) x bytes of one
   End end = End::kNone;                      // of the last step; kNone: left before its end

@@ -27,6 +27,7 @@ std::optional<std::string> replay_minigrid_memory(const Json& episode);
 std::optional<std::string> replay_red_blue_doors(const Json& episode);
 std::optional<std::string> replay_door_key(const Json& episode);
 std::optional<std::string> replay_cartpole(const Json& episode);
+std::optional<std::string> replay_pendulum(const Json& episode);
 std::optional<std::string> replay_dark_key_to_door(const Json& episode);
 std::optional<std::string> replay_endless_tmaze(const Json& episode);
 std::optional<std::string> replay_labyrinth_escape(const Json& episode);

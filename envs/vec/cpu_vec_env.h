@@ -65,7 +65,7 @@ class CpuVecEnv final : public VecEnv {
     if (may_have_ended_)
       for (int i = 0; i < size(); ++i)
         if (ends_[i] != End::kNone) refuse_ended(i);
-    advance([this, action_N](int i) { return step_one(i, action_N[i]); });
+    advance([this, action_N](int i) { return step_one(i, row_of(action_N, i)); });
   }
 
   void reset_finished() override {
@@ -90,7 +90,7 @@ class CpuVecEnv final : public VecEnv {
   void step_or_reset(std::span<const std::int32_t> action_N) override {
     check_actions(action_N);
     advance([this, action_N](int i) {
-      if (ends_[i] == End::kNone) return step_one(i, action_N[i]);
+      if (ends_[i] == End::kNone) return step_one(i, row_of(action_N, i));
       reset_one(i, episodes_[i] + 1);
       return false;
     });
@@ -100,11 +100,13 @@ class CpuVecEnv final : public VecEnv {
     check_row(row);
     reset_one(row, episode);
   }
-  void step_row(int row, std::int32_t action) override {
+  using VecEnv::step_row;
+  void step_row(int row, std::span<const std::int32_t> action) override {
     check_row(row);
-    check_action(row, action);
+    check_size(action, 1);
+    check_action(row, action.data());
     if (ends_[row] != End::kNone) refuse_ended(row);
-    may_have_ended_ |= step_one(row, action);
+    may_have_ended_ |= step_one(row, action.data());
   }
 
   std::span<const std::byte> observation_N() const override { return std::as_bytes(std::span(observations_)); }
@@ -128,15 +130,28 @@ class CpuVecEnv final : public VecEnv {
   }
 
  private:
-  void check_actions(std::span<const std::int32_t> action_N) const {
-    if (action_N.size() != states_.size())
-      throw std::invalid_argument(std::to_string(action_N.size()) + " actions for " + std::to_string(states_.size()) +
-                                  " environments");
-    for (int i = 0; i < size(); ++i) check_action(i, action_N[i]);
+  static constexpr int kWords = action_words<Task>();
+  static const std::int32_t* row_of(std::span<const std::int32_t> action_N, int i) {
+    return action_N.data() + static_cast<std::ptrdiff_t>(i) * kWords;
   }
-  void check_action(int i, std::int32_t action) const {
-    if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(num_actions_))
-      throw std::invalid_argument("action " + std::to_string(action) + " of environment " + std::to_string(i) +
+
+  static void check_size(std::span<const std::int32_t> action_N, std::size_t size) {
+    if (action_N.size() == size * kWords) return;
+    const std::string each = kWords == 1 ? "" : " of " + std::to_string(kWords) + " numbers";
+    throw std::invalid_argument(std::to_string(action_N.size()) + (kWords == 1 ? " actions" : " numbers") + " for " +
+                                std::to_string(size) + " environments" + each);
+  }
+  void check_actions(std::span<const std::int32_t> action_N) const {
+    check_size(action_N, states_.size());
+    for (int i = 0; i < size(); ++i) check_action(i, row_of(action_N, i));
+  }
+  void check_action(int i, const std::int32_t* row) const {
+    if (is_action<Task>(num_actions_, row)) return;
+    if constexpr (ContinuousTask<Task>)
+      throw std::invalid_argument("the action of environment " + std::to_string(i) +
+                                  " has a number that is not finite");
+    else
+      throw std::invalid_argument("action " + std::to_string(*row) + " of environment " + std::to_string(i) +
                                   " is not one of 0.." + std::to_string(num_actions_ - 1));
   }
   void check_row(int row) const {
@@ -163,8 +178,8 @@ class CpuVecEnv final : public VecEnv {
   }
 
   // Returns whether the step ended the episode.
-  bool step_one(int i, std::int32_t action) {
-    const Outcome outcome = Task::step(params_, states_[i], action, rngs_[i]);
+  bool step_one(int i, const std::int32_t* row) {
+    const Outcome outcome = step_with_row<Task>(params_, states_[i], row, rngs_[i]);
     rewards_[i] = outcome.reward;
     ends_[i] = outcome.end;
     successes_[i] = Task::success(params_, states_[i]);

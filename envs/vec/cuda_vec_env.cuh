@@ -94,18 +94,19 @@ template <class Task>
 struct Step {
   static constexpr bool kRare = false;
   const std::int32_t* action_N;
-  unsigned long long* bad_action;  // environment << 32 | action of the first out of range
+  unsigned long long* bad_action;  // environment << 32 | first word of the action, of the first out of range
 
+  __device__ const std::int32_t* row(std::int64_t i) const { return action_N + i * action_words<Task>(); }
   __device__ static bool concerns(const Rows<Task>& rows, std::int64_t i) { return rows.ends[i] == End::kNone; }
   // False for an action out of range, which changes nothing.
   __device__ bool operator()(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state,
                              std::int64_t i) const {
-    const std::int32_t action = action_N[i];
-    if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(num_actions<Task>(rules.params))) {
-      atomicMin(bad_action, static_cast<unsigned long long>(i) << 32 | static_cast<std::uint32_t>(action));
+    const std::int32_t* const action = row(i);
+    if (!is_action<Task>(num_actions<Task>(rules.params), action)) {
+      atomicMin(bad_action, static_cast<unsigned long long>(i) << 32 | static_cast<std::uint32_t>(*action));
       return false;
     }
-    const Outcome outcome = Task::step(rules.params, state, action, rows.rngs[i]);
+    const Outcome outcome = step_with_row<Task>(rules.params, state, action, rows.rngs[i]);
     rows.rewards[i] = outcome.reward;
     rows.ends[i] = outcome.end;
     rows.successes[i] = Task::success(rules.params, state);
@@ -264,9 +265,9 @@ struct Play {
   static constexpr bool kSteps = true;
   Step<Task> step;
   const float* probabilities_NA;
-  int actions;  // A
+  int policy_numbers;  // A, or what stands for it: ActionSpec::policy_numbers()
 
-  __device__ bool concerns(const Rows<Task>&, std::int64_t i) const { return step.action_N[i] != kNoAction; }
+  __device__ bool concerns(const Rows<Task>&, std::int64_t i) const { return *step.row(i) != kNoAction; }
   __device__ bool restarts(const Rows<Task>& rows, std::int64_t i) const { return rows.ends[i] != End::kNone; }
   __device__ std::uint32_t number(const Rows<Task>& rows, std::int64_t i) const { return rows.episodes[i] + 1; }
 };
@@ -293,12 +294,12 @@ __global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
     if (stepped) stepped = move.step(tile.rules(), rows, tile.state(), i);
     std::uint8_t* place = nullptr;
     if (stepped) {
-      const std::int32_t action = move.step.action_N[i];
+      const std::int32_t* const action = move.step.row(i);
       const float* const probabilities =
-          move.probabilities_NA == nullptr ? nullptr : move.probabilities_NA + i * move.actions;
-      place = recorder.rows.observation_at(record_step(recorder, index, action, log_probability(probabilities, action),
-                                                       rows.rewards[i], rows.ends[i], rows.successes[i] != 0,
-                                                       rows.episodes[i]));
+          move.probabilities_NA == nullptr ? nullptr : move.probabilities_NA + i * move.policy_numbers;
+      place = recorder.rows.observation_at(
+          record_step(recorder, index, action, log_probability(recorder.rows, probabilities, action), rows.rewards[i],
+                      rows.ends[i], rows.successes[i] != 0, rows.episodes[i]));
     }
     if (mine) observe();
     copy_rows(observations, row_bytes, count, place);
@@ -383,13 +384,13 @@ class CudaVecEnvOf final : public CudaVecEnv {
   }
   void play(const std::int32_t* action_N, const float* probabilities_NA, const EpisodeRecorder& recorder,
             std::uint8_t* fresh_N, cudaStream_t stream) override {
-    launch_recorded(Play<Task>{{action_N, bad_action_.data()}, probabilities_NA, info_.num_actions()}, recorder,
-                    fresh_N, stream, "environments: play");
+    launch_recorded(Play<Task>{{action_N, bad_action_.data()}, probabilities_NA, info_.action.policy_numbers()},
+                    recorder, fresh_N, stream, "environments: play");
   }
 
   std::int64_t step_bytes() const override {
-    return 2 * sizeof(State) + sizeof(std::int32_t) + sizeof(float) + 2 * sizeof(End) + sizeof(std::uint8_t) +
-           info_.observation.bytes();
+    return 2 * sizeof(State) + info_.action.words() * sizeof(std::int32_t) + sizeof(float) + 2 * sizeof(End) +
+           sizeof(std::uint8_t) + info_.observation.bytes();
   }
 
   const void* observation_N() const override { return observations_.data(); }
@@ -402,6 +403,9 @@ class CudaVecEnvOf final : public CudaVecEnv {
     const unsigned long long bad = bad_action_.to_host()[0];
     if (bad == kNoBadAction) return;
     copy_to_device(bad_action_, &kNoBadAction);
+    if (info_.action.continuous())
+      throw std::invalid_argument("the action of environment " + std::to_string(bad >> 32) +
+                                  " has a number that is not finite");
     throw std::invalid_argument("action " + std::to_string(static_cast<std::int32_t>(bad)) + " of environment " +
                                 std::to_string(bad >> 32) + " is not one of 0.." +
                                 std::to_string(info_.num_actions() - 1));

@@ -31,8 +31,9 @@ class CudaVecEnv {
   // As VecEnv::move_streams(). Not to be captured: the number is read from the host's memory at the time of the call.
   virtual void move_streams(std::uint32_t first_environment, cudaStream_t stream) = 0;
   // One step of every environment whose episode is under way; one whose episode has ended stays as it is, reward, end
-  // and observation included, until it is reset. action_N: int32 [N], device memory. An action outside 0 .. num_actions
-  // - 1 changes nothing in its environment and is kept for check().
+  // and observation included, until it is reset. action_N: the rows of N actions (envs/action.h), device memory. An
+  // action outside 0 .. num_actions - 1, or a number that is not finite, changes nothing in its environment and is kept
+  // for check().
   virtual void step(const std::int32_t* action_N, cudaStream_t stream) = 0;
   // Starts the next episode in every environment whose episode has ended.
   virtual void reset_finished(cudaStream_t stream) = 0;
@@ -46,7 +47,8 @@ class CudaVecEnv {
                        cudaStream_t stream) = 0;
   // One step of every environment whose action is not kNoAction; where it ends the episode, the next one begins at
   // once: reward, end and observation are then those of the beginning. An action out of range: as in step().
-  // probabilities_NA: that the actions were drawn from (log_probability()); null: none.
+  // probabilities_NA: [N, ActionSpec::policy_numbers()], what the actions were drawn from (log_probability()); null:
+  // none.
   virtual void play(const std::int32_t* action_N, const float* probabilities_NA, const EpisodeRecorder& recorder,
                     std::uint8_t* fresh_N, cudaStream_t stream) = 0;
 

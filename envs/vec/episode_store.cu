@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   for (std::int64_t t = first; t < episode.steps; t += stride) {
     const std::int64_t from = recorded_row(recorder, episode, t);
-    to.action[episode.to + t] = recorder.rows.action[from];
+    to.put_action(episode.to + t, recorder.rows.action_at(from));
     to.reward[episode.to + t] = recorder.rows.reward[from];
     if (to.log_prob != nullptr) to.log_prob[episode.to + t] = recorder.rows.log_prob[from];
   }

@@ -30,8 +30,9 @@ class VecEnv {
   // Starts episode 0 in every environment; from now on, environment i draws from the streams of environment
   // `first_environment` + i.
   virtual void move_streams(std::uint32_t first_environment) = 0;
-  // One step of every environment; an action outside 0 .. num_actions - 1, or a step of an environment whose episode
-  // has ended, throws std::invalid_argument and changes nothing.
+  // One step of every environment with the rows of N actions (envs/action.h); an action outside 0 .. num_actions - 1, a
+  // number that is not finite, or a step of an environment whose episode has ended, throws std::invalid_argument and
+  // changes nothing.
   virtual void step(std::span<const std::int32_t> action_N) = 0;
   // Starts the next episode in every environment whose episode has ended.
   virtual void reset_finished() = 0;
@@ -44,7 +45,8 @@ class VecEnv {
 
   // One environment alone: starts its episode `episode`, or takes a step as step() does.
   virtual void reset_row(int row, std::uint32_t episode) = 0;
-  virtual void step_row(int row, std::int32_t action) = 0;
+  virtual void step_row(int row, std::span<const std::int32_t> action) = 0;
+  void step_row(int row, std::int32_t action) { step_row(row, std::span(&action, 1)); }
 
   // Views that stay valid for the life of the object and are rewritten by step and reset.
   virtual std::span<const std::byte> observation_N() const = 0;  // N x info().observation.bytes()

@@ -387,6 +387,7 @@ Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& le
   const std::string where = place_of(task.label, learner.label, backbone.label) + ": ";
   try {
     Config config = Config::from_layers(layers);
+    check_learner_of_actions(config);
     if (config.evaluation.final_episodes == 0)
       throw UserError("evaluation.final_episodes = 0 leaves no final score to compare");
     if (range) check_range(*range, config);

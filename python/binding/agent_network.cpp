@@ -55,10 +55,19 @@ void NativeAgentNetwork::check_inputs(const std::vector<Tensor>& inputs) const {
   const auto type = task_.observation.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32;
   TORCH_CHECK_VALUE(observation.scalar_type() == type, "observation is ", observation.scalar_type(), "; task ",
                     task_.name, " gives ", type);
-  TORCH_CHECK_VALUE(
-      previous_action.dim() == 2 && previous_action.size(0) >= 1 && previous_action.scalar_type() == torch::kInt64,
-      "previous_action must be int64 [batch, time], not ", previous_action.scalar_type(), " ", previous_action.sizes());
-  const at::IntArrayRef rows = previous_action.sizes();
+  const bool continuous = task_.action.continuous();
+  if (continuous) {
+    TORCH_CHECK_VALUE(previous_action.dim() == 3 && previous_action.size(0) >= 1 &&
+                          previous_action.size(2) == task_.action.words() && previous_action.is_floating_point(),
+                      "previous_action must be floating [batch, time, ", task_.action.words(), "], not ",
+                      previous_action.scalar_type(), " ", previous_action.sizes());
+  } else {
+    TORCH_CHECK_VALUE(
+        previous_action.dim() == 2 && previous_action.size(0) >= 1 && previous_action.scalar_type() == torch::kInt64,
+        "previous_action must be int64 [batch, time], not ", previous_action.scalar_type(), " ",
+        previous_action.sizes());
+  }
+  const at::IntArrayRef rows = previous_action.sizes().slice(0, 2);
   TORCH_CHECK_VALUE(previous_reward.sizes() == rows && previous_reward.is_floating_point(),
                     "previous_reward must be floating ", rows, ", not ", previous_reward.scalar_type(), " ",
                     previous_reward.sizes());
@@ -66,7 +75,7 @@ void NativeAgentNetwork::check_inputs(const std::vector<Tensor>& inputs) const {
   for (const std::int64_t size : task_.observation.shape()) shape.push_back(size);
   TORCH_CHECK_VALUE(observation.sizes() == shape, "observation has shape ", observation.sizes(), "; it must be ",
                     at::IntArrayRef(shape));
-  if (!previous_action.is_cpu() || previous_action.numel() == 0) return;
+  if (continuous || !previous_action.is_cpu() || previous_action.numel() == 0) return;
   const auto [least, most] = previous_action.aminmax();
   for (const std::int64_t action : {least.item<std::int64_t>(), most.item<std::int64_t>()})
     TORCH_CHECK_VALUE(action >= 0 && action <= num_actions(), "previous_action must lie in 0..", num_actions(),

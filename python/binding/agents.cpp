@@ -30,8 +30,8 @@ ActionChoice choice_of(bool greedy) { return greedy ? ActionChoice::kGreedy : Ac
 
 ActingState initial_state(const TrainedAgent& agent, int rows, std::uint64_t seed) {
   const c10::DeviceGuard on(agent.device());
-  return {agent.network, compute_dtype(agent.config, agent.device()), rows, seed,
-          agent.config.task.info().max_episode_steps};
+  const TaskInfo task = agent.config.task.info();
+  return {agent.network, task.action, compute_dtype(agent.config, agent.device()), rows, seed, task.max_episode_steps};
 }
 
 py::tuple as_tuple(const Interval& interval) { return py::make_tuple(interval.estimate, interval.low, interval.high); }
@@ -99,7 +99,11 @@ void bind_agents(py::module_& module) {
           },
           py::arg("observation"), py::arg("reward"), py::arg("greedy"), Released())
       .def_property_readonly("all_begin", &ActingState::all_begin)
-      .def_property_readonly("actions", &ActingState::action_N)
+      .def_property_readonly("actions",
+                             [](const ActingState& state) {
+                               const torch::Tensor& action_N = state.action_N();
+                               return action_N.dim() == 1 ? action_N : numbers_of(action_N);
+                             })
       .def(
           "step",
           [](const ActingState& state) {

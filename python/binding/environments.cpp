@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "agents/run/trained/trained_agent.h"
@@ -103,7 +104,7 @@ class CpuEnvironments {
   using Advance = void (VecEnv::*)(std::span<const std::int32_t>);
 
   py::tuple advance(const py::array& action_N, Advance advance) {
-    const std::span<const std::int32_t> actions = int32_actions(action_N);
+    const std::span<const std::int32_t> actions = info().action.continuous() ? number_rows(action_N) : int32_actions(action_N);
     const py::ssize_t size = environments_->size();
     py::array_t<double> rewards(size);
     py::array_t<bool> terminations(size), truncations(size);
@@ -143,6 +144,22 @@ class CpuEnvironments {
     return actions_;
   }
 
+  // Of a continuous action, as float32 rows in actions_.
+  std::span<const std::int32_t> number_rows(const py::array& action_N) {
+    const py::ssize_t size = environments_->size(), numbers = info().action.words();
+    if (action_N.ndim() != 2 || action_N.shape(0) != size || action_N.shape(1) != numbers)
+      throw std::invalid_argument("actions have the shape " + py::str(action_N.attr("shape")).cast<std::string>() +
+                                  "; it has to be (" + std::to_string(size) + ", " + std::to_string(numbers) +
+                                  "), the numbers of an action for each environment");
+    if (const char kind = action_N.dtype().kind(); kind != 'f' && kind != 'i' && kind != 'u')
+      throw std::invalid_argument("actions are " + py::str(action_N.dtype()).cast<std::string>() +
+                                  "; they have to be real numbers");
+    const py::array_t<float, py::array::c_style | py::array::forcecast> single(action_N);
+    actions_.resize(static_cast<std::size_t>(size * numbers));
+    std::transform(single.data(), single.data() + single.size(), actions_.begin(), word_of);
+    return actions_;
+  }
+
   std::unique_ptr<VecEnv> environments_;
   std::vector<std::int32_t> actions_;
 };
@@ -167,7 +184,14 @@ void bind_environments(py::module_& module) {
       .def_readonly("description", &TaskInfo::description)
       .def_readonly("memory_demand", &TaskInfo::memory_demand)
       .def_readonly("source", &TaskInfo::source)
-      .def_readonly("action_names", &TaskInfo::action_names)
+      .def_property_readonly("action_names", [](const TaskInfo& info) { return info.action.names; })
+      .def_property_readonly("action_numbers",
+                             [](const TaskInfo& info) {
+                               std::vector<std::tuple<std::string, float, float>> numbers;
+                               for (const auto& [name, least, most] : info.action.numbers)
+                                 numbers.emplace_back(name, least, most);
+                               return numbers;
+                             })
       .def_property_readonly("observation_dtype", [](const TaskInfo& info) { return type_name(info.observation.type); })
       .def_property_readonly("observation_parts", [](const TaskInfo& info) { return info.observation.parts; })
       .def_readonly("max_episode_steps", &TaskInfo::max_episode_steps)

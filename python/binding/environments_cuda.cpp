@@ -85,7 +85,9 @@ class CudaEnvironments {
         const_cast<void*>(data), shape, [owner = environments_](void*) {}, torch::dtype(type).device(device_));
   }
 
+  // The rows of actions (envs/action.h).
   torch::Tensor int32_actions(const torch::Tensor& action_N) const {
+    if (info().action.continuous()) return number_rows(action_N);
     if (action_N.dim() != 1 || action_N.size(0) != environments_->size())
       throw std::invalid_argument("actions have the shape " + shape_text(action_N) + "; it has to be (" +
                                   std::to_string(environments_->size()) + ",), one for each environment");
@@ -93,6 +95,17 @@ class CudaEnvironments {
       throw std::invalid_argument("actions are " + std::string(torch::toString(action_N.scalar_type())) +
                                   "; they have to be integers");
     return action_N.to(device_, torch::kInt32).contiguous();
+  }
+  torch::Tensor number_rows(const torch::Tensor& action_N) const {
+    const std::int64_t size = environments_->size(), numbers = info().action.words();
+    if (action_N.sizes() != torch::IntArrayRef({size, numbers}))
+      throw std::invalid_argument("actions have the shape " + shape_text(action_N) + "; it has to be (" +
+                                  std::to_string(size) + ", " + std::to_string(numbers) +
+                                  "), the numbers of an action for each environment");
+    if (action_N.is_complex() || action_N.scalar_type() == torch::kBool)
+      throw std::invalid_argument("actions are " + std::string(torch::toString(action_N.scalar_type())) +
+                                  "; they have to be real numbers");
+    return action_N.to(device_, torch::kFloat32).contiguous().view(torch::kInt32);
   }
   static std::string shape_text(const torch::Tensor& tensor) {
     return py::str(py::tuple(py::cast(tensor.sizes().vec()))).cast<std::string>();

@@ -50,13 +50,15 @@ class Agent:
             that it plays.
         task: Name of the task.
         device: Where it computes.
-        action_names: What its actions 0, 1, ... are called.
+        action_names: What its actions 0, 1, ... are called; empty where its action is continuous.
+        action_numbers: Of a continuous action the numbers, each with its name, its least and its most; else empty.
     """
 
     config: dict[str, dict[str, Any]]
     task: str
     device: torch.device
     action_names: tuple[str, ...]
+    action_numbers: tuple[tuple[str, float, float], ...]
 
     def __init__(self, native: _native.TrainedAgent) -> None:
         self._native = native
@@ -68,6 +70,7 @@ class Agent:
         self.task = task.name
         self.device = native.device
         self.action_names = tuple(task.action_names)
+        self.action_numbers = tuple(task.action_numbers)
         self._dtype: torch.dtype = getattr(torch, task.observation_dtype)
         self._parts = [_Part(part.name, part.kind, part.shape, part.values) for part in task.observation_parts]
         self._values_are_of_actions = native.values_are_of_actions
@@ -103,10 +106,12 @@ class Agent:
             state: Where the agent stands; it stays as it is.
             reward: What the last actions earned, [batch]; rows that begin an episode ignore it. May be left out for an
                 agent that does not see rewards (``network.previous_reward_width`` 0).
-            greedy: The most probable actions, or else ones drawn from the policy, by the state's seed.
+            greedy: The most probable actions (of a continuous one the means), or else ones drawn from the policy, by
+                the state's seed.
 
         Returns:
-            The actions, int64 [batch], as an array or a tensor like the observation; and the state to go on from.
+            The actions, int64 [batch], or of a continuous action float32 [batch, numbers] within its bounds, as an
+            array or a tensor like the observation; and the state to go on from.
 
         Raises:
             ValueError: For an observation or reward of another shape, type or batch, one with values that the task
@@ -117,7 +122,14 @@ class Agent:
         rewards = self._rewards(reward, state)
         native = state._native.act(observations, rewards, greedy)
         following = AgentState(native, state.batch, self._values_are_of_actions, like)
-        return following._shown(native.actions.to(torch.int64)), following
+        return following._shown(self._as_taken(native.actions)), following
+
+    def _as_taken(self, actions: torch.Tensor) -> torch.Tensor:
+        """The numbers of a continuous action as a task takes them, within its bounds."""
+        if not self.action_numbers:
+            return actions.to(torch.int64)
+        least, most = (torch.tensor(bounds, device=actions.device) for bounds in list(zip(*self.action_numbers))[1:])
+        return actions.clamp(least, most)
 
     def to_torch(self) -> AgentModule:
         """Its network as a torch module, in evaluation mode, to fine-tune, compile or save: a copy of the weights.
@@ -222,7 +234,8 @@ class AgentState:
 
     @property
     def probabilities(self) -> Any:
-        """Of the actions in the last act: float32 [batch, actions]."""
+        """Of the actions in the last act: float32 [batch, actions]. Of a continuous action the means of its numbers and
+        then the logarithms of their standard deviations, [batch, 2 x numbers]."""
         return self._step(1)
 
     @property

@@ -56,7 +56,8 @@ class AgentModule(NativeModule):
 
         Args:
             observation: [B, T, ...], uint8 or float32 as the task gives it.
-            previous_action: int64 [B, T]; where there is none, the number of actions.
+            previous_action: int64 [B, T]; where there is none, the number of actions. Of a continuous action its
+                numbers, floating [B, T, numbers]; where there is none, NaN.
             previous_reward: floating [B, T]; 0 where there is none.
             lengths: int64 [B], 0..T: the steps of each episode; None: all T. What is computed behind them means
                 nothing.
@@ -70,7 +71,7 @@ class AgentModule(NativeModule):
         """
         if lengths is None:
             lengths = torch.full(
-                previous_action.shape[:1], previous_action.shape[-1], dtype=torch.int64, device=previous_action.device
+                previous_action.shape[:1], previous_action.shape[1], dtype=torch.int64, device=previous_action.device
             )
         like = self._network_tensors.parameters[0]
         dtype = dtype_on(like.device, like.dtype)

@@ -158,15 +158,18 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         takes no action; with DISABLED the caller resets (`reset_mask`).
 
         Args:
-            actions: Integers [N]. On a GPU int32 there are taken as they are; others are brought there.
+            actions: Integers [N]; of a task whose action space is a Box real numbers [N, numbers], of which those
+                beyond its bounds count as the bounds. On a GPU int32 and float32 there are taken as they are; others
+                are brought there.
 
         Returns:
             Observations; rewards, float64 on the CPU and float32 on a GPU [N]; terminations and truncations, bool [N];
             infos. `infos["success"]`, bool [N]: whether the episode counts as solved so far.
 
         Raises:
-            ValueError: For actions of another shape or dtype. On the CPU also for one that the task does not have, and
-                for a step of an ended episode, and nothing changes; on a GPU such environments alone stay as they are.
+            ValueError: For actions of another shape or dtype. On the CPU also for one that the task does not have, for
+                a number that is not finite, and for a step of an ended episode, and nothing changes; on a GPU such
+                environments alone stay as they are.
         """
         self._check_started()
         mode = self.metadata["autoreset_mode"]
@@ -270,7 +273,7 @@ class Env(gymnasium.Env):
         self._started = True
         return self._observation(), self._info()
 
-    def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Takes a step; `info["success"]`: whether the episode counts as solved so far.
 
         Raises:
@@ -333,7 +336,10 @@ def _part_space(part: _native.ObservationPart, dtype: str) -> spaces.Space:
     return spaces.Box(low, high, part.shape, np.dtype(dtype))
 
 
-def _action_space(task: _native.TaskInfo) -> spaces.Discrete:
+def _action_space(task: _native.TaskInfo) -> spaces.Discrete | spaces.Box:
+    if task.action_numbers:
+        _, least, most = zip(*task.action_numbers)
+        return spaces.Box(np.array(least, np.float32), np.array(most, np.float32))
     return spaces.Discrete(len(task.action_names))
 
 

@@ -1,5 +1,5 @@
-// The functions of envs/exact.h against the standard library's in extended precision, and against known distributions.
-#include "envs/exact.h"
+// The functions of base/exact.h against the standard library's in extended precision, and against known distributions.
+#include "base/exact.h"
 
 #include <doctest/doctest.h>
 
@@ -68,6 +68,26 @@ TEST_CASE(
   }
   CHECK(exact::sine_cosine(0).sine == 0);
   CHECK(exact::sine_cosine(0).cosine == 1);
+}
+
+TEST_CASE("sine and cosine of any angle are near, whatever turns there are to take off") {
+  std::mt19937_64 random(1);
+  for (const double most : {1.0, 4.0, 100.0, 1e4, 1e6}) {
+    CAPTURE(most);
+    std::uniform_real_distribution<double> draw(-most, most);
+    for (int i = 0; i < 200'000; ++i) {
+      // Near multiples of a quarter turn, too, where most of the digits are taken off.
+      double x = draw(random);
+      if (i % 4 == 0) x = std::rint(x / 1.5707963267948966) * 1.5707963267948966;
+      const auto [sine, cosine] = exact::sine_cosine_of_any(x);
+      REQUIRE(units_off(sine, std::sin(static_cast<long double>(x))) <= 0.56);
+      REQUIRE(units_off(cosine, std::cos(static_cast<long double>(x))) <= 0.56);
+    }
+  }
+  for (const double x : {0.0, 0.3, -0.7}) {  // no turn: the same bits
+    CHECK(exact::sine_cosine_of_any(x).sine == exact::sine_cosine(x).sine);
+    CHECK(exact::sine_cosine_of_any(x).cosine == exact::sine_cosine(x).cosine);
+  }
 }
 
 TEST_CASE("the logarithm of a share is near over its whole range") {

@@ -24,7 +24,7 @@ TEST_CASE("every task can be made by name, listed, and set option by option") {
                                                  "red_blue_doors", "door_key",         "cartpole",
                                                  "dark_room",      "dark_key_to_door", "memory_maze",
                                                  "endless_tmaze",  "labyrinth_escape", "labyrinth_explore",
-                                                 "mortar_mayhem",  "mystery_path"});
+                                                 "mortar_mayhem",  "mystery_path",     "pendulum"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);
@@ -43,7 +43,8 @@ TEST_CASE("every task can be made by name, listed, and set option by option") {
     CHECK(info.name == name);
     CHECK_FALSE(info.description.empty());
     CHECK(info.memory_demand.size() <= 25);  // a row of `engram list` has 80 columns
-    CHECK(info.num_actions() >= 2);
+    CHECK((info.action.continuous() ? info.action.names.empty() : info.num_actions() >= 2));
+    for (const ActionNumber& number : info.action.numbers) CHECK(number.least < number.most);
     CHECK(info.max_episode_steps > 0);
     CHECK(info.observation.bytes() > 0);
   }
@@ -164,7 +165,7 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(actions("count_recall_easy") == 27);
   CHECK(actions("count_recall_medium") == 27);
   CHECK(actions("count_recall_hard") == 17);
-  CHECK(TaskConfig::from_preset("count_recall_hard").info().action_names.back() == "16");
+  CHECK(TaskConfig::from_preset("count_recall_hard").info().action.names.back() == "16");
   for (const std::string size : {"easy", "medium", "hard"}) {
     CHECK(actions("concentration_" + size) == (size == "medium" ? 104 : 52));
     CHECK(actions("multiarmed_bandit_" + size) == (size == "easy" ? 10 : size == "medium" ? 20 : 30));

@@ -50,7 +50,7 @@ TEST_CASE("the parts of a vector are all of it, whatever the options, and every 
       for (int step = 0; step < 30; ++step) {
         const ShownObservation shown = show_observation(task, env->observation_N());
         CHECK((shown.picture.has_value() || !shown.lines.empty()));
-        env->step_row(0, step % env->info().num_actions());
+        env->step_row(0, env->info().action.continuous() ? word_of(step % 3 - 1.0f) : step % env->info().num_actions());
         env->reset_finished();
       }
     }

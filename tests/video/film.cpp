@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -69,6 +70,43 @@ TEST_CASE("an episode can be left, and then has no outcome") {
   CHECK(moments.back().last_action == 2);
   for (const FrameContents& moment : moments) CHECK_FALSE(moment.has_policy);
   CHECK(filmed(*environment, random_policy(1)).front().has_policy);
+}
+
+TEST_CASE("a continuous action is shown by its numbers") {
+  const TaskConfig task("pendulum");
+  const auto environment = make_cpu_vec_env(task, 1, Purpose::kTest, 1, 1);
+  std::vector<FrameContents> moments;
+  const auto keep = [&](const FrameContents& contents) { moments.push_back(contents); };
+  film_episode(
+      task, *environment, [](const VecEnv&) { return Decision{.numbers = {1.5f}}; }, 1, 1, keep, 3);
+  REQUIRE(moments.size() == 4);
+  CHECK(moments.front().last_numbers.empty());
+  CHECK(moments.back().last_numbers == std::vector<float>{1.5f});
+  CHECK_FALSE(moments.back().last_action);
+  const FramePainter painter(environment->info(), "by hand", moments[1].board.rows(), moments[1].board.columns(), 1);
+  const Box track = painter.probability_track(0);
+  const auto pixel = [&](double share) {
+    const RgbImage image = painter.paint(moments[1]);
+    const int x = track.x + static_cast<int>(share * track.width), y = track.y + track.height / 2;
+    const std::uint8_t* const at = image.pixels.data() + 3 * (static_cast<std::size_t>(y) * image.width + x);
+    return Rgb{at[0], at[1], at[2]};
+  };
+  // From the middle, 0, three quarters of the way to the right, 2.
+  CHECK(pixel(0.6) == palette::kAccent);
+  CHECK(pixel(0.85) == palette::kAccent);
+  CHECK(pixel(0.4) == palette::kTrack);
+  CHECK(pixel(0.95) == palette::kTrack);
+
+  const Decide first = random_policy(4), second = random_policy(4);
+  for (int i = 0; i < 20; ++i) {
+    const Decision decision = first(*environment);
+    REQUIRE(decision.numbers.size() == 1);
+    CHECK(std::abs(decision.numbers[0]) <= 2);
+    CHECK(decision.numbers == second(*environment).numbers);
+  }
+  FrameContents wrong = moments[1];
+  wrong.decision->numbers = {1, 2};
+  CHECK_THROWS_AS(painter.paint(wrong), std::invalid_argument);
 }
 
 TEST_CASE("every moment is shown as the environment has it, with the decision that is then taken") {

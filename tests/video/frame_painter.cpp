@@ -23,7 +23,7 @@ const Canvas kRoom =
 TaskInfo make_task(std::vector<std::string> actions, const ObservationSpec& observation, int steps) {
   TaskInfo task;
   task.name = "room";
-  task.action_names = std::move(actions);
+  task.action.names = std::move(actions);
   task.observation = observation;
   task.max_episode_steps = steps;
   return task;

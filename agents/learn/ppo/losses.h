@@ -19,6 +19,7 @@
 #include "agents/act/network.h"
 #include "agents/learn/algorithm.h"
 #include "agents/play/episode.h"
+#include "base/normal_density.h"
 
 namespace engram {
 
@@ -55,7 +56,23 @@ struct PpoLoss {
 PpoLoss plain_ppo_loss(const PpoHeads& heads, const EpisodeBatch& batch, const PpoScales& scales,
                        const PpoWeights& weights, std::int64_t num_actions);
 
-// The same, with `use_kernels` in float32 in one pass over the rows where there is one: cpu_ppo_loss(),
+// Independent normal distributions of the numbers of a continuous action, in the task's units.
+struct NormalPolicy {
+  torch::Tensor mean;           // [B, T+1, A]
+  torch::Tensor log_deviation;  // [A], of all rows
+};
+// Of the distributions of such logarithms of deviations, nats: sum_a log_deviation_a + (1 + log(2 pi)) / 2. Scalar.
+inline torch::Tensor entropy_of(const torch::Tensor& log_deviation_A) {
+  return (log_deviation_A + (0.5 + kHalfLogTwoPi)).sum();
+}
+
+// The loss of a continuous action, whose log pi(a_t) is the logarithm of the density of what was drawn, before the task
+// brings it into its bounds: with that, r_t is 1 before the first step. By LibTorch's operations, in the dtype of
+// `mean`; value: [B, T+1, 1 or more]. Padding as in plain_ppo_loss().
+PpoLoss normal_ppo_loss(const NormalPolicy& policy, const torch::Tensor& value, const EpisodeBatch& batch,
+                        const PpoScales& scales, const PpoWeights& weights);
+
+// plain_ppo_loss(), with `use_kernels` in float32 in one pass over the rows where there is one: cpu_ppo_loss(),
 // fused_ppo_loss().
 PpoLoss ppo_loss(const PpoHeads& heads, const EpisodeBatch& batch, const PpoScales& scales, const PpoWeights& weights,
                  std::int64_t num_actions, bool use_kernels);

@@ -18,6 +18,7 @@ struct PpoOptions {
   static constexpr const char* kSummary =
       "recurrent proximal policy optimisation: a policy and a value, learnt from what the policy has just played";
   static constexpr const char* kSource = "Schulman et al. 2017; recurrent, over whole episodes: Morad et al. 2023";
+  static constexpr bool kLearnsContinuousActions = true;
 
   double gamma = 0.99;
   double gae_lambda = 0.95;

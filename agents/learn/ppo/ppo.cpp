@@ -21,7 +21,9 @@ constexpr double kStopAt = 1.5;  // of target_kl
 class PpoRule final : public ActionRule {
  public:
   Tensor logits(AgentNetwork& network, const Tensor& features_ND) const override {
-    return network.head("actor", features_ND);
+    const Tensor outputs_NA = network.head("actor", features_ND);
+    if (!network.continuous()) return outputs_NA;
+    return torch::cat({network.action_means(outputs_NA), network.action_log_deviations().expand_as(outputs_NA)}, -1);
   }
   Tensor values(AgentNetwork& network, const Tensor& features_ND) const override {
     return network.head("critic", features_ND);
@@ -51,6 +53,10 @@ Tensor moments_of(const EpisodeBatch& batch, const Tensor& advantage_BT) {
   const Tensor valid_BT = batch.mask_BT > 0;
   const Tensor advantage = torch::where(valid_BT, advantage_BT, 0).to(torch::kFloat64);
   return torch::stack({valid_BT.sum().to(torch::kFloat64), advantage.sum(), advantage.square().sum()});
+}
+
+NormalPolicy normal_policy_of(const AgentNetwork& network, const PpoHeads& heads) {
+  return {network.action_means(columns(heads.logits, network.num_actions())), network.action_log_deviations()};
 }
 
 // The critic's number of each row, [B, T+1].
@@ -99,8 +105,10 @@ Loss Ppo::loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRa
   const PpoHeads heads = PpoHeads::of(network.heads(features_of(network, batch)));
   const PpoWeights weights{options_.clip, options_.value_clip, options_.value_error_bound, options_.value_weight,
                            options_.entropy_weight};
-  const PpoLoss loss = ppo_loss(heads, batch, scales_of(batch, sum, heads.logits.scalar_type()), weights,
-                                network.num_actions(), network.uses_kernels());
+  const PpoScales scales = scales_of(batch, sum, heads.logits.scalar_type());
+  const PpoLoss loss = network.continuous()
+                           ? normal_ppo_loss(normal_policy_of(network, heads), heads.value, batch, scales, weights)
+                           : ppo_loss(heads, batch, scales, weights, network.num_actions(), network.uses_kernels());
   const PpoScalars scalars{loss.actor,   loss.critic, loss.entropy,      loss.kl,
                            loss.clipped, loss.value,  kl_weight_.clone()};
   return {.total = loss.total,
@@ -163,9 +171,14 @@ StepFigures Ppo::judge(AgentNetwork& network, const EpisodeBatch& batch, const T
   const Tensor value_BT1 = values_of(heads).to(torch::kFloat32).contiguous();
   const auto on_host = [](const Tensor& x) { return x.to(torch::kCPU, torch::kFloat64); };
   const Tensor advantage_BT = on_host(advantages_of(batch, value_BT1, options_.gamma, options_.gae_lambda));
-  const Tensor log_BTA = on_host(columns(heads.logits, network.num_actions())).narrow(1, 0, steps).log_softmax(-1);
+  const Tensor entropy_BT = [&] {
+    if (network.continuous())
+      return entropy_of(on_host(network.action_log_deviations())).expand({advantage_BT.size(0), steps});
+    const Tensor log_BTA = on_host(columns(heads.logits, network.num_actions())).narrow(1, 0, steps).log_softmax(-1);
+    return -(log_BTA.exp() * log_BTA).sum(-1);
+  }();
   return {.squared_error_BT = advantage_BT.square(),
-          .entropy_BT = -(log_BTA.exp() * log_BTA).sum(-1),
+          .entropy_BT = entropy_BT,
           .value_BT = on_host(value_BT1).narrow(1, 0, steps)};
 }
 
@@ -174,6 +187,7 @@ std::vector<JudgedBy> Ppo::judges_by() const {
 }
 
 Road Ppo::loss_road(const AgentNetwork& network, torch::Device device) const {
+  if (network.continuous()) return {"loss", "LibTorch in float32", "the action is continuous"};
   return loss_road_of(network, device, supports_fused_ppo_loss(device, torch::kFloat32, network.num_actions()));
 }
 

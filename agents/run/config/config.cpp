@@ -172,6 +172,14 @@ void refuse_change(const std::string& where, const std::string& key, const std::
 
 }  // namespace
 
+void check_learner_of_actions(const Config& config) {
+  if (!config.task.info().action.continuous() || config.learner.learns_continuous_actions()) return;
+  std::vector<std::string> others = learner_names();
+  std::erase_if(others, [](const std::string& name) { return !LearnerConfig(name).learns_continuous_actions(); });
+  throw UserError("learner.name " + config.learner.name() + " learns discrete actions, but those of task.name " +
+                  config.task.name() + " are continuous; it takes learner.name " + listed(others));
+}
+
 void RunOptions::list_options(OptionList& list) {
   list.add("seed", seed, "of everything random in the run");
   list.add("steps", steps, {1, 1'000'000'000'000}, "environment steps of the whole run");

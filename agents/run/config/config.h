@@ -122,6 +122,9 @@ void check_section(const std::string& section);
 // The layers make a config, or are the highest of some that do.
 std::string preset_overrides(const SettingsLayers& layers);
 
+// Throws UserError where the learner does not learn actions such as the task's.
+void check_learner_of_actions(const Config& config);
+
 // The config that the file gives. Throws UserError as read_settings() and Config::from_layers() do.
 Config read_config(const std::filesystem::path& file);
 

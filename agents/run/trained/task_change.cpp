@@ -48,7 +48,7 @@ Config with_task_layers(Config trained, const SettingsLayers& layers) {
   if (observation_text(before.observation) != observation_text(now.observation))
     throw UserError("with " + given + " observations are " + observation_text(now.observation) +
                     ", but the agent was trained with " + observation_text(before.observation));
-  if (before.num_actions() != now.num_actions())
+  if (before.num_actions() != now.num_actions())  // whether they are continuous no option changes
     throw UserError("with " + given + " there are " + std::to_string(now.num_actions()) +
                     " actions, but the agent was trained with " + std::to_string(before.num_actions()));
   return played;

@@ -117,6 +117,7 @@ std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo&
 }
 
 std::shared_ptr<AgentNetwork> draw_network(const Config& config, const TaskInfo& task, torch::Device device) {
+  check_learner_of_actions(config);
   auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed, config.learner);
   network->to(device);
   network->compute_in(compute_dtype(config, device));

@@ -142,13 +142,14 @@ void Trainer::deal_experience(StateArchive& archive) {
     std::int32_t environment;
   };
   const Block own = share_.environments;
-  std::vector<EpisodeLog> kept(static_cast<std::size_t>(restored_ranks_));
+  const ActionSpec action = config_.task.info().action;
+  std::vector<EpisodeLog> kept(static_cast<std::size_t>(restored_ranks_), EpisodeLog(action));
   std::vector<EpisodeOfRank> episodes;
   std::vector<std::uint32_t> number_N(static_cast<std::size_t>(own.count));
   for (int rank = 0; rank < restored_ranks_; ++rank) {
     const Block theirs = block_of(config_.run.num_envs, rank, restored_ranks_);
     EpisodeLog& log = kept[static_cast<std::size_t>(rank)];
-    EpisodeLog running;
+    EpisodeLog running(action);
     const auto visit = [&] {
       archive.within("experience", [&] {
         archive.within("replay", [&] { log.visit_state(archive); });
@@ -173,7 +174,7 @@ void Trainer::deal_experience(StateArchive& archive) {
     }
   }
   std::ranges::stable_sort(episodes, {}, &EpisodeOfRank::age);
-  EpisodeLog mine;
+  EpisodeLog mine(action);
   for (const EpisodeOfRank& one : episodes)
     mine.add(one.environment, one.log->number(one.episode), one.log->actions(one.episode));
   rollout_->restart(std::move(number_N));

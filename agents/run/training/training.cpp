@@ -26,6 +26,7 @@ const Config& checked(const Config& config, torch::Device device) {
 TrainingStart begin_training(const SettingsLayers& settings) {
   TrainingStart start;
   start.config = Config::from_layers(settings);
+  check_learner_of_actions(start.config);
   if (start.config.adapters.rank > 0)
     throw UserError("adapters.rank " + std::to_string(start.config.adapters.rank) +
                     " adapts a trained agent; --adapt DIR names the folder of its run");

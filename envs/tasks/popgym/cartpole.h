@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/exact.h"
+#include "base/exact.h"
 #include "envs/tasks/popgym/cards.h"
 
 namespace engram {

@@ -34,7 +34,14 @@ inline TaskInfo vector_task(int elements, int num_actions, int max_steps) {
   task.name = "vector";
   task.observation = {ElementType::kFloat32, single_part({elements})};
   task.max_episode_steps = max_steps;
-  for (int action = 0; action < num_actions; ++action) task.action_names.push_back(std::to_string(action));
+  for (int action = 0; action < num_actions; ++action) task.action.names.push_back(std::to_string(action));
+  return task;
+}
+
+// An action of two numbers, whose bounds are not alike.
+inline TaskInfo continuous_task(int elements, int max_steps) {
+  TaskInfo task = vector_task(elements, 0, max_steps);
+  task.action.numbers = {{"push", -1, 1}, {"lift", 0, 5}};
   return task;
 }
 
@@ -58,7 +65,8 @@ inline Episode random_episode(const TaskInfo& task, int steps, End end, Rng& rng
     episode.observations.assign(bytes.begin(), bytes.end());
   }
   for (int t = 0; t < steps; ++t) {
-    episode.actions.push_back(static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(task.num_actions()))));
+    episode.actions.resize(episode.actions.size() + task.action.words());
+    draw_action(task.action, rng, &episode.actions[episode.actions.size() - task.action.words()]);
     episode.rewards.push_back(2 * rng.uniform() - 1);
   }
   episode.end = end;

@@ -23,6 +23,16 @@ TEST_CASE("to the weights that played an episode, every ratio of it is 1 on a GP
   }
 }
 
+TEST_CASE("so it is with a continuous action on a GPU") {
+  if (skip_without_gpu()) return;
+  for (const char* const backbone : {"gru", "hqlt", "lru"}) {
+    CAPTURE(backbone);
+    const OwnRatios ratios = own_ratios(backbone, torch::kCUDA, "float32", "pendulum");
+    CHECK(ratios.largest < 1e-5);
+    CHECK(ratios.spread > 1e-3);
+  }
+}
+
 // Eight bits of mantissa: a ratio is off by some thousandths, far from the clip's 0.2.
 TEST_CASE("in bfloat16 a ratio that is 1 is near 1") {
   if (skip_without_gpu()) return;

@@ -279,7 +279,7 @@ TEST_CASE("what another number of ranks had begun is not gone on with") {
   run.collect();
   run.experience->update(*run.learner, {}, 0);
   ProbeEnv environments(named_episodes(), Run::kEnvs);
-  run.experience->take_over({}, environments, StateArchive(), 5);
+  run.experience->take_over(EpisodeLog(environments.info().action), environments, StateArchive(), 5);
   CHECK_FALSE(run.experience->owes_update());
   CHECK(run.experience->store().episodes() == 0);
   CHECK(run.experience->unlearnt_steps() == 0);

@@ -3,7 +3,9 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <string>
 
 #include "agents/learn/losses.h"
@@ -15,16 +17,25 @@
 
 namespace engram::testing {
 
+// Of each number of a continuous action, [B, T, A].
+inline torch::Tensor log_densities(AgentNetwork& network, const torch::Tensor& outputs_BTA,
+                                   const torch::Tensor& action_BTA) {
+  const torch::Tensor deviation_A = network.action_log_deviations().exp();
+  const torch::Tensor z_BTA = (action_BTA - network.action_means(outputs_BTA)) / deviation_A;
+  return -z_BTA.square() / 2 - deviation_A.log() - std::log(2 * std::numbers::pi) / 2;
+}
+
 struct OwnRatios {
   double largest, mean;  // of |r - 1| over the steps, r the ratio of PPO before anything is learnt
   double spread;         // of the policy's log-probabilities over an episode
 };
 
 // Of episodes that an agent of this memory plays on `device`, its weights far from where they are at first.
-inline OwnRatios own_ratios(const std::string& backbone, torch::Device device, const std::string& precision) {
+inline OwnRatios own_ratios(const std::string& backbone, torch::Device device, const std::string& precision,
+                            const std::string& task = "repeat_previous") {
   const Config config = Config::from_settings({{"learner.name", "ppo"},
                                                {"memory.name", backbone},
-                                               {"task.name", "repeat_previous"},
+                                               {"task.name", task},
                                                {"network.previous_action_width", "3"},
                                                {"network.first_step_mark", "true"},
                                                {"network.hidden_width", "16"},
@@ -44,11 +55,12 @@ inline OwnRatios own_ratios(const std::string& backbone, torch::Device device, c
   const EpisodeBatch batch = store.gather({0, 1, 2});
   const torch::NoGradGuard no_grad;
   const PpoHeads heads = PpoHeads::of(network->heads(features_of(*network, batch)));
-  const torch::Tensor log_BTA = columns(heads.logits, config.task.info().num_actions())
-                                    .narrow(1, 0, batch.action_BT.size(1))
-                                    .to(torch::kFloat32)
-                                    .log_softmax(-1);
-  const torch::Tensor off_BT = (taken(log_BTA, batch.action_BT) - batch.log_prob_BT).exp() - 1;
+  const torch::Tensor outputs_BTA =
+      columns(heads.logits, network->num_actions()).narrow(1, 0, batch.action_BT.size(1)).to(torch::kFloat32);
+  const torch::Tensor log_BTA =
+      network->continuous() ? log_densities(*network, outputs_BTA, batch.action_BT) : outputs_BTA.log_softmax(-1);
+  const torch::Tensor log_prob_BT = network->continuous() ? log_BTA.sum(-1) : taken(log_BTA, batch.action_BT);
+  const torch::Tensor off_BT = (log_prob_BT - batch.log_prob_BT).exp() - 1;
   const torch::Tensor error_BT = torch::where(batch.mask_BT > 0, off_BT, 0).abs();
   return {error_BT.max().item<double>(), masked_mean(error_BT, batch.mask_BT).item<double>(),
           log_BTA.std(1).max().item<double>()};

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,66 @@ TEST_CASE("to the weights that played an episode, every ratio of it is 1, with e
     CHECK(ratios.largest < 1e-5);
     CHECK(ratios.spread > 1e-3);  // the policy is not the same everywhere
   }
+}
+
+TEST_CASE("so it is with a continuous action, also where what was drawn is beyond its bounds") {
+  for (const char* const backbone : {"gru", "hqlt", "lru"}) {
+    CAPTURE(backbone);
+    const engram::testing::OwnRatios ratios = engram::testing::own_ratios(backbone, torch::kCPU, "float32", "pendulum");
+    CHECK(ratios.largest < 1e-5);
+    CHECK(ratios.spread > 1e-3);
+  }
+}
+
+TEST_CASE("a continuous action is learnt: its mean by the head, its deviation by numbers of its own") {
+  const TaskInfo task = continuous_task(4, 7);
+  const auto network = network_of("gru", task);
+  CHECK(network->num_actions() == 2);
+  const EpisodeBatch batch = [&] {
+    EpisodeBatch made = random_batch(task, 3);
+    const torch::NoGradGuard no_grad;
+    const PpoHeads heads = PpoHeads::of(network->heads(features_of(*network, made)));
+    const std::int64_t steps = made.action_BT.size(1);
+    made.log_prob_BT =
+        engram::testing::log_densities(*network, heads.logits.narrow(1, 0, steps), made.action_BT).sum(-1) *
+        made.mask_BT;
+    const torch::Tensor value_BT1 = heads.value.select(-1, 0).contiguous();
+    made.value_BT = value_BT1.narrow(1, 0, steps) * made.mask_BT;
+    made.advantage_BT = advantages_of(made, value_BT1, 0.99, 0.95);
+    return made;
+  }();
+  Learner learner(learner_config(PpoOptions{.entropy_weight = 0.1, .learning_rate = 1e-2}), network);
+  const auto weights = [&](const char* name) { return network->named_parameters()[name].detach().clone(); };
+  const torch::Tensor head = weights("actor.output.weight"), deviation = weights("log_deviation");
+  learner.begin_iteration();
+  const NamedScalars scalars = learner.update(batch);
+  CHECK(std::abs(named(scalars, "kl").item<double>()) < 1e-6);
+  CHECK(named(scalars, "clipped").item<double>() == 0);
+  // Of half ranges 1 and 2.5, and what the weights were scattered by.
+  const double entropy = deviation.sum().item<double>() + std::log(2.5) + std::log(2 * std::numbers::pi) + 1;
+  CHECK(named(scalars, "entropy").item<double>() == doctest::Approx(entropy).epsilon(1e-6));
+  CHECK_FALSE(torch::equal(weights("actor.output.weight"), head));
+  CHECK((weights("log_deviation") - deviation).abs().min().item<double>() > 1e-3);
+  network->eval();
+  const torch::NoGradGuard no_grad;
+  const StepFigures figures = learner.algorithm().judge(*network, batch, features_of(*network, batch));
+  CHECK(figures.entropy_BT.sizes() == batch.mask_BT.sizes());
+  CHECK(figures.entropy_BT[0][0].item<double>() ==
+        doctest::Approx(entropy + (weights("log_deviation") - deviation).sum().item<double>()).epsilon(1e-6));
+}
+
+TEST_CASE("what is no learner of continuous actions says so") {
+  for (const char* const name : {"sac", "dqn"}) {
+    const Config config =
+        Config::from_settings({{"learner.name", name}, {"task.preset", "position_only_pendulum_easy"}});
+    const std::string why = "learner.name " + std::string(name) +
+                            " learns discrete actions, but those of task.name pendulum are continuous; it takes "
+                            "learner.name ppo";
+    CHECK_THROWS_WITH_AS(check_learner_of_actions(config), why.c_str(), UserError);
+    CHECK_THROWS_WITH_AS(draw_network(config, config.task.info(), torch::kCPU), why.c_str(), UserError);
+  }
+  CHECK_NOTHROW(check_learner_of_actions(Config::from_settings({{"learner.name", "ppo"}, {"task.name", "pendulum"}})));
+  CHECK_NOTHROW(check_learner_of_actions(Config::from_settings({{"learner.name", "sac"}, {"task.name", "tmaze"}})));
 }
 
 TEST_CASE("options of PPO that contradict each other or the rest of a config are refused") {

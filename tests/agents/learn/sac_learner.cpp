@@ -58,14 +58,14 @@ std::set<std::string> operations_of(const std::vector<torch::Tensor>& numbers) {
   return names;
 }
 
-plain::Numbers numbers_of(const torch::Tensor& tensor) {
+plain::Numbers floats_of(const torch::Tensor& tensor) {
   const auto flat = tensor.detach().to(torch::kFloat64).contiguous().flatten();
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
 }
 
 plain::Head head_of(const AgentNetwork& network, const std::string& name) {
   const auto parameters = network.named_parameters();
-  const auto numbers = [&](const char* suffix) { return numbers_of(parameters[name + suffix]); };
+  const auto numbers = [&](const char* suffix) { return floats_of(parameters[name + suffix]); };
   const auto shape1 = parameters[name + ".hidden1.weight"].sizes(),
              shape3 = parameters[name + ".output.weight"].sizes();
   return {static_cast<int>(shape1[1]), static_cast<int>(shape1[0]), static_cast<int>(shape3[0]),
@@ -109,7 +109,7 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
     const auto encoded = network->encode(batch.observation, batch.previous_action_BT1, batch.previous_reward_BT1);
     const auto features =
         network->backbone().forward(encoded, network->backbone().initial_state(B), batch.steps_B + 1).output_BTD;
-    const plain::Numbers h = numbers_of(features);
+    const plain::Numbers h = floats_of(features);
     const auto row = [&](int b, int t) {
       const auto first = h.begin() + (b * (T + 1) + t) * D;
       return plain::Numbers(first, first + D);
@@ -121,8 +121,8 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
                            .gamma = 0.9,
                            .length = {},
                            .action = {},
-                           .reward = numbers_of(batch.reward_BT),
-                           .terminated = numbers_of(batch.terminated_BT),
+                           .reward = floats_of(batch.reward_BT),
+                           .terminated = floats_of(batch.terminated_BT),
                            .logits = {},
                            .q1 = {},
                            .q2 = {},

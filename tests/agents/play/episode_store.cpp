@@ -28,7 +28,7 @@ namespace {
 TaskInfo pixels_task() {
   TaskInfo task;
   task.name = "image";
-  task.action_names = {"a", "b", "c"};
+  task.action.names = {"a", "b", "c"};
   task.observation = {ElementType::kUint8, single_part({2, 1, 2})};
   task.max_episode_steps = 10;
   return task;

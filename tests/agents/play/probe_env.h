@@ -39,7 +39,7 @@ class ProbeEnv : public VecEnv {
   ProbeEnv(ProbeRules rules, int size, std::uint64_t seed = 1, int first_environment = 0)
       : rules_(std::move(rules)), seed_(seed), row_N_(size), reward_N_(size), end_N_(size), success_N_(size) {
     info_.name = "probe";
-    for (int action = 0; action < rules_.num_actions; ++action) info_.action_names.push_back(std::to_string(action));
+    for (int action = 0; action < rules_.num_actions; ++action) info_.action.names.push_back(std::to_string(action));
     info_.observation = {ElementType::kFloat32, single_part({rules_.observation_size})};
     info_.max_episode_steps = rules_.max_steps;
     observation_N_.resize(static_cast<std::size_t>(size) * rules_.observation_size);
@@ -57,15 +57,16 @@ class ProbeEnv : public VecEnv {
     for (int i = 0; i < size(); ++i)
       if (end_N_[i] != End::kNone || action_N[i] < 0 || action_N[i] >= rules_.num_actions)
         throw std::invalid_argument("a step of a probe that has ended, or a bad action");
-    for (int i = 0; i < size(); ++i) ProbeEnv::step_row(i, action_N[i]);
+    for (int i = 0; i < size(); ++i) ProbeEnv::step_row(i, action_N.subspan(i, 1));
   }
   void move_streams(std::uint32_t) override { throw std::logic_error("a probe stays what it is"); }
   void reset_chosen(std::span<const std::uint8_t>) override { throw std::logic_error("a probe ends by itself"); }
   void step_or_reset(std::span<const std::int32_t>) override { throw std::logic_error("a probe is stepped or reset"); }
   void reset_row(int row, std::uint32_t episode) override { start(row, episode); }
-  void step_row(int row, std::int32_t action) override {
+  using VecEnv::step_row;
+  void step_row(int row, std::span<const std::int32_t> action) override {
     ++row_N_[row].step;
-    const Outcome outcome = rules_.step(row_N_[row], action);
+    const Outcome outcome = rules_.step(row_N_[row], action[0]);
     reward_N_[row] = outcome.reward;
     end_N_[row] = outcome.end;
     observe(row);

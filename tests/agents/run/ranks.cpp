@@ -111,7 +111,7 @@ std::map<std::int64_t, std::set<std::uint32_t>> kept_episodes(const SafetensorsF
   std::map<std::int64_t, std::set<std::uint32_t>> kept;
   StateArchive archive(state, "the state");
   for (int rank = 0; rank < ranks; ++rank) {
-    EpisodeLog log;
+    EpisodeLog log({.names = {"any"}, .numbers = {}});
     const std::string section = (rank == 0 ? "" : "rank" + std::to_string(rank) + ".") + "experience.replay";
     archive.within(section, [&] { log.visit_state(archive); });
     for (std::int64_t i = 0; i < log.episodes(); ++i) {

@@ -56,6 +56,21 @@ TEST_CASE("so does one on policy that adapts and stops, with episodes of differe
   check_resumed_equals_uninterrupted(settings, 15);
 }
 
+TEST_CASE("so does one with a continuous action, which it sees again") {
+  Settings settings = on_policy("gru", "ppo");
+  settings.insert(settings.end(), {{"task.name", "pendulum"},
+                                   {"task.noise", "0.1"},
+                                   {"task.max_steps", "23"},
+                                   {"run.steps", "1000"},
+                                   {"run.num_envs", "3"},
+                                   {"network.previous_action_width", "3"},
+                                   {"network.first_step_mark", "true"},
+                                   {"evaluation.every_steps", "400"},
+                                   {"learner.iteration_steps", "200"}});
+  std::erase_if(settings, [](const auto& item) { return item.first == "task.corridor_length"; });
+  check_resumed_equals_uninterrupted(settings, 15);
+}
+
 TEST_CASE(
     "so does one of images, with episodes of different lengths, dropout, a learnt temperature and a full replay") {
   const Settings more = {{"task.name", "key_to_door"},

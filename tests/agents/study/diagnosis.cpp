@@ -292,7 +292,7 @@ TEST_CASE("the figures by phase of some episodes of a store are those of a diagn
   those.store =
       std::make_unique<EpisodeStore>(ReplayOptions{.batch_episodes = 1}, agent.config.task.info(), 1'000, torch::kCPU);
   those.names.clear();
-  EpisodeLog log;
+  EpisodeLog log(agent.config.task.info().action);
   for (std::int64_t i = 2; i < 40 && some.size() < 17; i += 2) {
     some.push_back(i);
     const EpisodeBatch batch = episodes.store->gather({i});

@@ -11,7 +11,7 @@ using namespace engram;
 namespace {
 
 constexpr double kChance = 0.25;
-constexpr int kActions = 4;  // whose largest entropy is 1.386
+const ActionSpec kActions{.names = {"a", "b", "c", "d"}, .numbers = {}};  // whose largest entropy is 1.386
 const std::string kSurerBy = "lower the temperature";
 
 CueReadout read(std::int64_t correct) { return {4, {.correct = correct, .count = 100, .most_common = 30}}; }

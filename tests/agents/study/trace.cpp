@@ -101,6 +101,30 @@ TEST_CASE("a trace of an agent with values of states has one number a step for t
   CHECK(tensors.at("values").sizes() == tensors.at("rewards").sizes());
 }
 
+TEST_CASE("a trace of an agent with a continuous action has its numbers, and what they were drawn from") {
+  const Config config = Config::from_settings({{"task.name", "pendulum"},
+                                               {"task.max_steps", "6"},
+                                               {"memory.name", "gru"},
+                                               {"memory.width", "8"},
+                                               {"network.previous_action_width", "2"},
+                                               {"learner.name", "ppo"}});
+  Stage stage(config, 3);
+  const Trace sampled = stage.trace(ActionChoice::kSample);
+  CHECK_FALSE(sampled.tensors.contains("action_probabilities"));
+  const torch::Tensor actions = sampled.tensors.at("actions"), means = sampled.tensors.at("action_means"),
+                      deviations = sampled.tensors.at("action_deviations");
+  CHECK((actions.scalar_type() == torch::kFloat32));
+  for (const torch::Tensor& tensor : {actions, means, deviations}) CHECK(tensor.sizes() == torch::IntArrayRef({18, 1}));
+  CHECK(torch::allclose(deviations, torch::full_like(deviations, 2)));
+  CHECK((actions - means).abs().min().item<float>() > 0);
+  CHECK((actions - means).abs().max().item<float>() < 2 * 6.7);
+  CHECK(same(stage.evaluate(ActionChoice::kSample), sampled.results));
+
+  const TensorMap greedy = stage.trace(ActionChoice::kGreedy).tensors;
+  CHECK(torch::allclose(greedy.at("actions"), greedy.at("action_means"), 1e-5, 1e-6));
+  CHECK(greedy.at("actions").std().item<float>() > 0);
+}
+
 TEST_CASE("a trace is of the episodes that an evaluation plays, whatever their number and the choice of actions") {
   for (const int episodes : {3, 70, 150})
     for (const ActionChoice choice : {ActionChoice::kGreedy, ActionChoice::kSample}) {

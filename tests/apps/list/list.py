@@ -17,9 +17,9 @@ scratch_folder()
 everything = list_json()
 kinds = ["tasks", "presets", "backbones", "learners", "learner_presets"]
 assert list(everything) == [kind for kind in kinds if everything.get(kind)] and set(everything) >= set(kinds[:4])
-# One screen, with a table of the tasks and the names of the backbones; each kind of entries has its own.
+# One screen, with a table of the tasks, a line each, and the names of the backbones; each kind of entries has its own.
 screen = engram_list()
-assert len(screen.splitlines()) <= 40 and max(map(len, screen.splitlines())) <= 80, screen
+assert len(screen.splitlines()) <= 16 + len(everything["tasks"]) and max(map(len, screen.splitlines())) <= 80, screen
 tables = {kind: engram_list(kind) for kind in everything}
 assert all(entry["name"] in words(screen) for kind in ("tasks", "backbones", "learners") for entry in everything[kind]), screen
 assert len(tables["tasks"].splitlines()) == 2 + len(everything["tasks"])  # a line each
@@ -54,7 +54,11 @@ for task in everything["tasks"]:
         if preset["task"] == task["name"]:
             assert all(f"{key}={value}" in page for key, value in preset["values"].items()), preset
     row = next(line for line in screen.splitlines() if line.startswith(task["name"] + " "))
-    assert f" {task['max_episode_steps']} " in row and f" {len(task['actions'])} " in row, row
+    numbers = task["action_numbers"]  # of a continuous action
+    actions = f"{len(numbers)} float" if numbers else str(len(task["actions"]))
+    assert f" {task['max_episode_steps']} " in row and f" {actions} " in row, row
+    for number in numbers or ():
+        assert f"{number['name']} from {number['least']:g} to {number['most']:g}" in page, page
     if task["chance_success"]:
         assert f" {round(100 * task['chance_success'])}% " in row, row
 for learner in everything["learners"]:

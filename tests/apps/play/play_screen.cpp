@@ -158,8 +158,8 @@ TEST_CASE("every colour of every task's pictures has a meaning, and every meanin
           environment->draw(0, board);
           check(board);
           if (const auto seen = show_observation(task, environment->observation_N()).picture) check(*seen);
-          const auto actions = static_cast<std::uint32_t>(environment->info().num_actions());
-          const auto action = static_cast<std::int32_t>(rng.below(actions));
+          std::int32_t action = 0;  // of a single word in every task
+          draw_action(environment->info().action, rng, &action);
           environment->step({&action, 1});
         }
       }

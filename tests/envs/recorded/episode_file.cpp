@@ -181,7 +181,7 @@ TEST_CASE("a malformed line is refused with its number and what is wrong") {
   CHECK(error_of("{\"env\": 1e999}") == "line 1: a number is too large");
   CHECK(error_of("{}") == "line 1: there is no field 'env'");
   CHECK(error_of("{\"env\": \"chess\"}") ==
-        "line 1: 'env' is \"chess\"; there are visual_match, key_to_door, tmaze and 21 more");
+        "line 1: 'env' is \"chess\"; there are visual_match, key_to_door, tmaze and 22 more");
   for (const auto& [key, value] : board.items()) {
     if (key == "colours" || key == "env") continue;
     const std::string message = board_error([&](Json& episode) { episode.erase(key); });

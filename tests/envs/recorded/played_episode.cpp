@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "envs/recorded/base64.h"
 #include "envs/vec/vec_env.h"
@@ -28,10 +29,11 @@ PlayedEpisode play(TaskConfig task, std::uint64_t seed, Purpose purpose, int env
   for (;;) {
     const auto now = env->observation_N().subspan(row * bytes, bytes);
     played.observations.insert(played.observations.end(), now.begin(), now.end());
-    if (env->end_N()[row] != End::kNone || played.actions.size() == most) break;
-    const auto action = static_cast<int>(rng.below(static_cast<std::uint32_t>(env->info().num_actions())));
+    if (env->end_N()[row] != End::kNone || played.rewards.size() == most) break;
+    std::vector<std::int32_t> action(static_cast<std::size_t>(env->info().action.words()));
+    draw_action(env->info().action, rng, action.data());
     env->step_row(environment, action);
-    played.actions.push_back(action);
+    played.actions.insert(played.actions.end(), action.begin(), action.end());
     played.rewards.push_back(env->reward_N()[row]);
   }
   played.end = env->end_N()[row];
@@ -67,7 +69,7 @@ TEST_CASE("an episode of any task, whole or not, is written, read and drawn agai
     for (const std::size_t most : {std::size_t{3}, std::size_t{100'000}}) {
       CAPTURE(name);
       const PlayedEpisode played = play(TaskConfig(name), 18'446'744'073'709'551'615u, Purpose::kTraining, 0, 5, most);
-      CHECK((played.end != End::kNone || played.actions.size() == most));
+      CHECK((played.end != End::kNone || played.rewards.size() == most));
       const std::string line = played_episode_line(played);
       CHECK(line.find('\n') == std::string::npos);
       CHECK(mismatch_of(Json::parse(line)) == "");

@@ -213,7 +213,7 @@ TEST_CASE("drawn are the card in sight and the right answer, or both cards; the 
       const auto cue = environment->cue(0);
       REQUIRE(cue.has_value() == (game.task == "repeat_first" && t > 0));
       if (cue) {
-        CHECK(cue->text == environment->info().action_names[static_cast<std::size_t>(right)]);
+        CHECK(cue->text == environment->info().action.names[static_cast<std::size_t>(right)]);
         CHECK(cue->colour == canvas.at(1, right));
       }
       const std::int32_t action = 0;

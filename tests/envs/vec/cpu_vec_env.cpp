@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -30,8 +31,9 @@ std::vector<TaskConfig> all_tasks() {
 }
 
 std::vector<std::int32_t> random_actions(Rng& rng, const VecEnv& env) {
-  std::vector<std::int32_t> actions(env.size());
-  for (std::int32_t& action : actions) action = static_cast<std::int32_t>(rng.below(env.info().num_actions()));
+  const ActionSpec& spec = env.info().action;
+  std::vector<std::int32_t> actions(env.size() * spec.words());
+  for (std::size_t at = 0; at < actions.size(); at += spec.words()) draw_action(spec, rng, actions.data() + at);
   return actions;
 }
 
@@ -185,7 +187,7 @@ TEST_CASE("a step or reset is a step of those under way, and the beginning of an
       REQUIRE(views_of(*env) == views_of(*expected));
     }
     CHECK(std::ranges::all_of(episode, [](std::uint32_t number) { return number > 0; }));
-    CHECK_THROWS_AS(env->step_or_reset(std::vector<std::int32_t>(kEnvs, 1000)), std::invalid_argument);
+    CHECK_THROWS_AS(env->step_or_reset(std::vector<std::int32_t>(kEnvs, -1)), std::invalid_argument);
   }
 }
 
@@ -307,6 +309,13 @@ TEST_CASE("bad actions and sizes are refused and change nothing") {
   for (const TaskConfig& task : all_tasks()) {
     const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 3, 1);
     const auto before = views_of(*env);
+    if (env->info().action.continuous()) {
+      const std::int32_t bad = word_of(std::numeric_limits<float>::infinity());
+      CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, bad, 0}),
+                           "the action of environment 1 has a number that is not finite", std::invalid_argument);
+      CHECK(views_of(*env) == before);
+      continue;
+    }
     const int actions = env->info().num_actions();
     const std::string message =
         "action " + std::to_string(actions) + " of environment 1 is not one of 0.." + std::to_string(actions - 1);
@@ -328,7 +337,7 @@ TEST_CASE("info says what the views hold") {
     CHECK(env->observation_N().size() == static_cast<std::size_t>(3 * env->info().observation.bytes()));
     int steps = 0;
     while (env->end_N()[0] == End::kNone) {
-      env->step_row(0, env->info().num_actions() - 1);
+      env->step_row(0, env->info().action.continuous() ? 0 : env->info().num_actions() - 1);
       ++steps;
     }
     if (task.name() == "cartpole" || task.name() == "mortar_mayhem")

@@ -56,7 +56,8 @@ inline std::vector<TaskConfig> many_tasks() {
   tasks.push_back(task_with("concentration", {{"num_decks", "2"}, {"kind", "ranks"}, {"full_state", "true"}}));
   tasks.push_back(task_with("minesweeper", {{"size", "8"}, {"mines", "61"}, {"full_state", "true"}}));
   tasks.push_back(task_with("battleship", {{"size", "6"}}));
-  for (const char* const preset : {"velocity_only_cartpole_hard", "noisy_position_only_cartpole_hard"})
+  for (const char* const preset :
+       {"velocity_only_cartpole_hard", "noisy_position_only_cartpole_hard", "noisy_position_only_pendulum_hard"})
     tasks.push_back(TaskConfig::from_preset(preset));
   tasks.push_back(task_with("cartpole", {{"sees", "velocities"}, {"noise", "0.5"}, {"shows_start", "false"}}));
   for (const char* const preset : {"dark_room_hard_17", "memory_maze_15x15", "endless_tmaze_uniform",
@@ -146,11 +147,9 @@ class Views {
 
 class RandomActions {
  public:
-  RandomActions(int num_envs, int num_actions, std::uint32_t stream = 0)
-      : rng_(5, Purpose::kAction, stream, 0),
-        num_actions_(static_cast<std::uint32_t>(num_actions)),
-        host_(num_envs),
-        device_(host_.size()) {}
+  // Of actions of a single word.
+  RandomActions(int num_envs, const ActionSpec& spec, std::uint32_t stream = 0)
+      : rng_(5, Purpose::kAction, stream, 0), spec_(spec), host_(num_envs), device_(host_.size()) {}
 
   void draw() {
     draw([](int) { return false; });
@@ -158,7 +157,7 @@ class RandomActions {
   // None for the rows that `skips` names.
   template <class Skips>
   void draw(Skips skips) {
-    for (std::int32_t& action : host_) action = static_cast<std::int32_t>(rng_.below(num_actions_));
+    for (std::int32_t& action : host_) draw_action(spec_, rng_, &action);
     for (int i = 0; i < static_cast<int>(host_.size()); ++i)
       if (skips(i)) host_[static_cast<std::size_t>(i)] = kNoAction;
     upload();
@@ -176,7 +175,7 @@ class RandomActions {
   }
 
   Rng rng_;
-  std::uint32_t num_actions_;
+  ActionSpec spec_;
   std::vector<std::int32_t> host_;
   DeviceBuffer<std::int32_t> device_;
 };
@@ -185,7 +184,7 @@ class RandomActions {
 // `endings`, if given, becomes the number of episodes that ended in each environment.
 inline std::string play_both(VecEnv& cpu, CudaVecEnv& cuda, int steps, std::vector<int>* endings = nullptr) {
   Views views(cuda);
-  RandomActions actions(cuda.size(), cuda.info().num_actions());
+  RandomActions actions(cuda.size(), cuda.info().action);
   if (endings != nullptr) endings->assign(static_cast<std::size_t>(cuda.size()), 0);
   for (int t = 0; t <= steps; ++t) {
     if (t > 0) {

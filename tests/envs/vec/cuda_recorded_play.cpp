@@ -42,7 +42,9 @@ struct Recording {
                  running_N.data(),
                  steps_N.data(),
                  ended_N.data(),
-                 ended_NE.data()} {}
+                 ended_NE.data()} {
+    recorder.rows.action_numbers = static_cast<std::int32_t>(task.action.numbers.size());
+  }
   static std::vector<std::uint8_t> bytes(std::size_t size) { return std::vector<std::uint8_t>(size); }
 
   Buffer<std::uint8_t> observation, fresh_N;
@@ -89,15 +91,16 @@ class PlainPlay {
     for (int i = 0; i < env_.size(); ++i) begin(i, number_N[static_cast<std::size_t>(i)]);
   }
   void play(const std::vector<std::int32_t>& action_N, const std::vector<float>& probabilities_NA) {
-    const int num_actions = env_.info().num_actions();
+    const int policy_numbers = env_.info().action.policy_numbers();
     for (int i = 0; i < env_.size(); ++i) {
       const std::int32_t action = action_N[static_cast<std::size_t>(i)];
       if (action == kNoAction) continue;
       env_.step_row(i, action);
       const End end = env_.end_N()[i];
-      observe(i, record_step(recording_.recorder, i, action,
-                             log_probability(probabilities_NA.data() + i * num_actions, action), env_.reward_N()[i],
-                             end, env_.success_N()[i] != 0, number_N_[static_cast<std::size_t>(i)]));
+      const float* const own = probabilities_NA.data() + i * policy_numbers;
+      observe(i,
+              record_step(recording_.recorder, i, &action, log_probability(recording_.recorder.rows, own, &action),
+                          env_.reward_N()[i], end, env_.success_N()[i] != 0, number_N_[static_cast<std::size_t>(i)]));
       if (end != End::kNone) begin(i, number_N_[static_cast<std::size_t>(i)] + 1);
     }
   }
@@ -127,7 +130,7 @@ std::pair<std::unique_ptr<VecEnv>, std::unique_ptr<CudaVecEnv>> make_staggered(i
   const TaskConfig task(Task::kName);
   auto cpu = make_cpu(task, num_envs);
   auto cuda = make_cuda(task, num_envs);
-  RandomActions actions(num_envs, cpu->info().num_actions(), 3);
+  RandomActions actions(num_envs, cpu->info().action, 3);
   DeviceRecording recording(cuda->info(), num_envs, 64, 20);
   std::vector<std::uint32_t> number_N(static_cast<std::size_t>(num_envs));
   for (int t = 0; t < 20; ++t) {
@@ -150,10 +153,10 @@ std::string play_recorded(VecEnv& cpu, CudaVecEnv& cuda, int steps, int ring) {
   DeviceRecording recording(cpu.info(), size, ring, kMostEnded);
   PlainPlay plain(cpu, expected);
   Views views(cuda);
-  RandomActions actions(size, cpu.info().num_actions());
+  RandomActions actions(size, cpu.info().action);
   Rng skips(6, Purpose::kTest, 0, 0);
   std::vector<float> probabilities_NA;
-  for (int i = 0; i < size * cpu.info().num_actions(); ++i)
+  for (int i = 0; i < size * cpu.info().action.policy_numbers(); ++i)
     probabilities_NA.push_back(static_cast<float>(1 + i % 97) / 100);
   const DeviceBuffer<float> probabilities(probabilities_NA);
   // A recording is hundreds of megabytes where episodes are long and images large.
@@ -202,7 +205,7 @@ TEST_CASE("an environment whose episode has ended stays as it is until it is res
     constexpr int kEnvs = 301, kStepsMore = 3;
     const auto [cpu, cuda] = make_staggered<Task>(kEnvs);
     Views views(*cuda);
-    RandomActions actions(kEnvs, cuda->info().num_actions(), 2);
+    RandomActions actions(kEnvs, cuda->info().action, 2);
     int ended = 0;
     std::string difference;
     for (int t = 0; t < cpu->info().max_episode_steps + kStepsMore && difference.empty(); ++t) {
@@ -248,7 +251,7 @@ TEST_CASE("an action out of range changes nothing in its environment and is repo
   if (skip_without_gpu()) return;
   const TaskConfig task("tmaze");
   const auto cuda = make_cuda(task, 200);
-  RandomActions actions(200, 1);  // all +x
+  RandomActions actions(200, {.names = {"+x"}, .numbers = {}});
   Views views(*cuda);
   for (int t = 0; t < 50; ++t) cuda->step(actions.device(), nullptr);
   cuda->check(nullptr);

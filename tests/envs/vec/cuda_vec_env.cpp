@@ -103,8 +103,8 @@ TEST_CASE("a replayed graph plays as launches do") {
     CAPTURE(text_of(task));
     const auto cpu = make_cpu(task, kEnvs);
     const auto cuda = make_cuda(task, kEnvs);
-    const int num_actions = cpu->info().num_actions();
-    RandomActions first(kEnvs, num_actions, 0), second(kEnvs, num_actions, 1);
+    const ActionSpec& spec = cpu->info().action;
+    RandomActions first(kEnvs, spec, 0), second(kEnvs, spec, 1);
     first.draw();
     second.draw();
 

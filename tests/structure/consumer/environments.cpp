@@ -13,11 +13,13 @@ int main() {
   for (const std::string& task : engram::task_names()) {
     const auto env = engram::make_cpu_vec_env(engram::TaskConfig(task), 1, engram::Purpose::kTest, kEnvs, 2);
     engram::Rng rng(1, engram::Purpose::kAction, 0, 0);
-    std::vector<std::int32_t> action_N(kEnvs);
+    const engram::ActionSpec& action = env->info().action;
+    const int words = action.words();
+    std::vector<std::int32_t> action_N(kEnvs * words);
     std::vector<bool> ended_N(kEnvs);
     env->reset_all();
     for (int step = 0; step < env->info().max_episode_steps; ++step) {
-      for (auto& action : action_N) action = rng.below(env->info().num_actions());
+      for (int i = 0; i < kEnvs; ++i) engram::draw_action(action, rng, action_N.data() + i * words);
       env->step(action_N);
       for (int i = 0; i < kEnvs; ++i) ended_N[i] = ended_N[i] || env->end_N()[i] != engram::End::kNone;
       env->reset_finished();
