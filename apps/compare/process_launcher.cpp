@@ -34,6 +34,7 @@ constexpr int kNotStarted = 127;
 constexpr double kWaitSeconds = 0.2;
 constexpr off_t kTailBytes = 256 * 1024;  // with a failure of each of a program's seeds
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kThreads = "OMP_NUM_THREADS";
 
 // A new file: a program that trains the same run keeps the one that it has, and may be making one at the same moment.
 Descriptor open_output(const fs::path& file) {
@@ -75,15 +76,20 @@ bool sets(const char* variable, const char* name) {
   return std::strncmp(variable, name, length) == 0 && variable[length] == '=';
 }
 
-// The environment of this program, with one GPU to see. A run of its own is no rank, whatever this program is.
-std::vector<std::string> environment_with(const std::string& gpu) {
+// The environment of this program, with one GPU to see. A run of its own is no rank, whatever this program is. libgomp,
+// unless the environment says it already, starts with the run's threads: what LibTorch computes before the run has set
+// its own would take all processors for each of many runs.
+std::vector<std::string> environment_with(const std::string& gpu, int threads) {
   std::vector<std::string> variables;
+  bool says_threads = false;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const bool of_ranks =
         std::ranges::any_of(kLaunchVariables, [&](const char* name) { return sets(*variable, name); });
     if (!of_ranks && (gpu.empty() || !sets(*variable, kVisible))) variables.emplace_back(*variable);
+    says_threads = says_threads || sets(*variable, kThreads);
   }
   if (!gpu.empty()) variables.push_back(std::string(kVisible) + "=" + gpu);
+  if (!says_threads) variables.push_back(std::string(kThreads) + "=" + std::to_string(threads));
   return variables;
 }
 
@@ -193,7 +199,7 @@ void ProcessLauncher::start(const RunJob& job) {
     arguments.insert(arguments.end(), {prefix + "threads", std::to_string(threads)});
 
   Descriptor output = open_output(directory_, job.runs);
-  std::vector<std::string> variables = environment_with(gpu);
+  std::vector<std::string> variables = environment_with(gpu, threads);
   const std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
   const pid_t parent = ::getpid();
   // Not posix_spawn: that the child shall not outlive its parent has to be said between fork and exec.

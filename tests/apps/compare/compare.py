@@ -4,6 +4,7 @@ usage: compare.py ENGRAM"""
 import functools
 import json
 import os
+import pathlib
 import signal
 import time
 
@@ -148,9 +149,12 @@ def check_batch_system(folder):
     arguments = ["--config", "c.ini", "--run", "batch", "--jobs", "1", "--tasks", "long", "--backbones", "gru",
                  "--seeds", "0", "--run.steps", "100000000", "--checkpoint.every_steps", "0"]
     run = directory / "runs/long/gru/0"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     for round in range(3):
-        process = start(*arguments)
-        wait_for(lambda: training(directory), process)
+        process = start(*arguments, env=environment)
+        number = wait_for(lambda: training(directory), process)[0]
+        # A share of the machine from its first moment on.
+        assert b"OMP_NUM_THREADS=1" in pathlib.Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
         process.send_signal(signal.SIGUSR1)
         log = run / "metrics.jsonl"
         size = log.stat().st_size if log.exists() else 0
