@@ -356,12 +356,13 @@ Figure plot_matrix(const PlotFolder& folder, const std::string& name, const std:
       const auto& number = matrix.cells[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];
       if (!number) continue;
       // From near white to the blue of the curves.
-      const double height = std::clamp(*number, 0.0, 1.0);
+      const double chance = matrix.chance.empty() ? 0 : matrix.chance[static_cast<std::size_t>(column)];
+      const double height = std::clamp((*number - chance) / (1 - chance), 0.0, 1.0);
       const auto mixed = [&](int light, int dark) {
         return static_cast<int>(std::lround(light + height * (dark - light)));
       };
       plot.data += formatted("%d %d %.0f 0x%02X%02X%02X 0x%s\n", column, row, 100 * *number, mixed(247, 0),
-                             mixed(247, 90), mixed(247, 150), *number > 0.5 ? "FFFFFF" : "333333");
+                             mixed(247, 90), mixed(247, 150), height > 0.5 ? "FFFFFF" : "333333");
     }
   std::string tics;
   for (int row = 0; row < rows; ++row)

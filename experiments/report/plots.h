@@ -43,6 +43,7 @@ struct Panel {
 struct Matrix {
   std::vector<std::string> rows, columns;
   std::vector<std::vector<std::optional<double>>> cells;  // row, column
+  std::vector<double> chance;                             // of each column, below 1; empty: 0 everywhere
 };
 
 // One figure's estimates of each method, a row a method.
@@ -66,7 +67,7 @@ Figure plot_panels(const PlotFolder& folder, const std::string& name, const std:
                    const std::vector<PlottedMethod>& methods, const std::vector<Panel>& panels);
 Figure plot_intervals(const PlotFolder& folder, const std::string& name, const std::string& caption,
                       const std::vector<PlottedMethod>& methods, const std::vector<IntervalPanel>& panels);
-// Every number as a percentage on a ground that is the darker the higher it is, between 0 and 1.
+// Every number as a percentage on a ground that is the darker the higher it is, between its column's chance and 1.
 Figure plot_matrix(const PlotFolder& folder, const std::string& name, const std::string& caption, const Matrix& matrix);
 
 // "gnuplot 5.4 patchlevel 4"; nothing where there is none.

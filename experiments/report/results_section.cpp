@@ -118,8 +118,12 @@ void ReportWriter::add_score_table() {
 void ReportWriter::add_matrix() {
   if (std::ranges::count(drawn_, false) == 0) return;
   std::vector<std::string> tasks;
-  for (const TaskFacts& task : results_.tasks) tasks.push_back(task.label);
-  plot([&] { return matrix_plot(analysis_.scores[0], kScoreKinds[0].name, tasks, methods_, folder_); });
+  std::vector<double> chance;
+  for (const TaskFacts& task : results_.tasks) {
+    tasks.push_back(task.label);
+    chance.push_back(task.info.chance_success.value_or(0));
+  }
+  plot([&] { return matrix_plot(analysis_.scores[0], kScoreKinds[0].name, tasks, chance, methods_, folder_); });
 }
 
 void ReportWriter::add_returns() {

@@ -57,7 +57,7 @@ std::string write_score_report(const ScoreTable& table, const std::string& title
   document.add(Charts{});
   document.add(std::move(means));
   if (plots && std::ranges::count(drawn, false) > 0)
-    document.add(matrix_plot(scores, table.metric, table.tasks, methods, folder));
+    document.add(matrix_plot(scores, table.metric, table.tasks, {}, methods, folder));
   if (!scores.tasks.empty()) {
     document.add(Heading{2, "Over the tasks " + joined(scores.tasks)});
     document.add(over_tasks_table(scores, table.metric));

@@ -133,9 +133,16 @@ std::string which_are_drawn(const std::vector<bool>& drawn) {
 }
 
 Figure matrix_plot(const AggregateScores& scores, const std::string& metric, const std::vector<std::string>& tasks,
-                   const std::vector<PlottedMethod>& methods, const PlotFolder& folder) {
-  Matrix matrix{{}, tasks, {}};
-  for (const std::size_t method : by_mean(scores, methods.size())) {
+                   const std::vector<double>& chance, const std::vector<PlottedMethod>& methods,
+                   const PlotFolder& folder) {
+  Matrix matrix{{}, tasks, {}, chance};
+  std::vector<std::size_t> order = by_mean(scores, methods.size());
+  // A mean over the easier tasks alone is no place before others.
+  std::ranges::stable_sort(order, {}, [&](std::size_t method) {
+    return std::pair(methods[method].control,
+                     std::ranges::count_if(scores.cells, [&](const auto& task) { return !task[method]; }));
+  });
+  for (const std::size_t method : order) {
     matrix.rows.push_back(methods[method].label);
     matrix.cells.emplace_back();
     for (std::size_t task = 0; task < tasks.size(); ++task) {
@@ -145,8 +152,8 @@ Figure matrix_plot(const AggregateScores& scores, const std::string& metric, con
   }
   return plot_matrix(folder, "matrix",
                      capitalised(metric) +
-                         " in percent, mean over runs: backbones in the order of their means over "
-                         "the tasks that they have finished runs of.",
+                         " in percent, mean over runs, coloured from chance to 100%: backbones in the order of their "
+                         "means, those without runs of some tasks behind the others, and the controls.",
                      matrix);
 }
 

@@ -27,9 +27,11 @@ std::vector<bool> methods_to_draw(const AggregateScores& scores, const std::vect
 // " Of the 31 backbones 10: ...", behind a caption, or nothing where all are drawn.
 std::string which_are_drawn(const std::vector<bool>& drawn);
 
-// The mean score of every method in every task, the best methods first.
+// The mean score of every method in every task, coloured from the task's chance on: the best methods first, behind them
+// those that lack some tasks, and at last the controls. `chance`: below 1; empty: 0 in all tasks.
 Figure matrix_plot(const AggregateScores& scores, const std::string& metric, const std::vector<std::string>& tasks,
-                   const std::vector<PlottedMethod>& methods, const PlotFolder& folder);
+                   const std::vector<double>& chance, const std::vector<PlottedMethod>& methods,
+                   const PlotFolder& folder);
 
 // `metric`: what the scores are, as in "final success"; `about`: how they are measured.
 TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric, const std::string& about = "");

@@ -86,6 +86,12 @@ TEST_CASE("a matrix has a number where there is one") {
         "1 1 50 0x7CA9C7 0x333333\n");
   CHECK_THROWS_AS(plot_matrix(folder.path(), "none", "c", {}), std::invalid_argument);
 
+  // Coloured from chance on: half of the way from 0.5 to 1, and nothing at chance and below it.
+  plot_matrix(folder.path(), "chance", "c", {{"x"}, {"a", "b", "c"}, {{0.75, 0.5, 0.4}}, {0.5, 0.5, 0.5}});
+  const std::string from_chance = read_text(folder / "chance.dat");
+  for (const char* const cell : {"0 0 75 0x7CA9C7 0x333333\n", "1 0 50 0xF7F7F7 ", "2 0 40 0xF7F7F7 "})
+    CHECK(mentions(from_chance, cell));
+
   // Numbers below 0, as normalised ones may be, and more columns than a page is wide.
   const std::vector<std::string> many(60, "task");
   const Figure wide =

@@ -97,13 +97,14 @@ TEST_CASE("of many methods the best have curves, and the controls and the refere
   CHECK(which_are_drawn(methods_to_draw({}, few)).empty());
 
   const TemporaryFolder folder;
-  matrix_plot(scores, "success", table.tasks, methods, folder.path());
+  matrix_plot(scores, "success", table.tasks, {0.25, 0}, methods, folder.path());
   const std::string data = read_text(folder / "matrix.dat"), script = read_text(folder / "matrix.gp");
-  CHECK(mentions(data, "\n0 0 65 "));   // m13 in task a
-  CHECK(mentions(data, "\n0 1 25 "));   // m5
-  CHECK(mentions(data, "\n1 1 100 "));  // in task b
-  CHECK(!mentions(data, "\n1 0 "));
-  CHECK(mentions(script, "'m13' 0, 'm5' 1, 'm12' 2"));
+  CHECK(mentions(data, "\n0 0 25 0xF7F7F7 "));  // m5 in task a: chance
+  CHECK(mentions(data, "\n1 0 100 "));          // in task b, of which no other has a run
+  CHECK(mentions(data, "\n0 1 65 "));           // m13
+  CHECK(!mentions(data, "\n1 1 "));
+  CHECK(mentions(script, "'m5' 0, 'm13' 1, 'm12' 2"));
+  CHECK(mentions(script, "'m0' 12, 'm1' 13"));  // the control
 }
 
 TEST_CASE("of two to four runs each one's figure stands beside their mean") {

@@ -42,20 +42,27 @@ const matrixColumns = () => {
           ["tell none apart", shown.filter((task) => tellsApart(task) === false)]].filter(([, of]) => of.length);
 };
 
+// Of the columns that a memory has runs of, and how many it lacks: null without any.
 const meanOver = (memory, columns) => {
   const cells = columns.map((task) => shownEstimate(task, memory)).filter(Boolean).map((cell) => cell.value);
-  return cells.length ? cells.reduce((a, b) => a + b, 0) / cells.length : null;
+  if (!cells.length) return null;
+  return {value: cells.reduce((a, b) => a + b, 0) / cells.length, lacking: columns.length - cells.length};
 };
 
 const drawMatrix = (holder) => {
   const groups = matrixColumns(), columns = groups.flatMap(([, of]) => of);
   const telling = groups.filter(([name]) => name !== "tell none apart").flatMap(([, of]) => of);
   const own = memories.map((memory) => memory.label).filter(memoryMatches);
-  const sortValue = (memory) => columns.includes(chosen.sort) ? shownEstimate(chosen.sort, memory)?.value ?? null
-    : meanOver(memory, telling.length ? telling : columns);
+  // A mean over the easier columns alone is no place before others.
+  const meanOf = (memory) => meanOver(memory, telling.length ? telling : columns);
+  const sortValue = (memory) => {
+    if (columns.includes(chosen.sort)) return shownEstimate(chosen.sort, memory)?.value ?? -1;
+    const mean = meanOf(memory);
+    return mean ? mean.value - 2 * mean.lacking : -Infinity;
+  };
   const byText = new Map([["name", memoryName], ["learner", learnerName]]), text = byText.get(chosen.sort);
   const order = (labels) => [...labels].sort((a, b) => text ? text(a).localeCompare(text(b), "en", {numeric: true})
-    : (sortValue(b) ?? -1) - (sortValue(a) ?? -1));
+    : sortValue(b) === sortValue(a) ? 0 : sortValue(b) - sortValue(a));
   const ordered = (labels) => [...order(labels.filter((label) => !isControl(label))), ...order(labels.filter(isControl))];
   const groupOf = GROUPS.get(chosen.group) ?? (() => "");
   // Groups in the order of their best row.
@@ -91,11 +98,11 @@ const drawMatrix = (holder) => {
 
   const body = element("tbody");
   const rowOf = (memory) => {
-    const mean = meanOver(memory, telling.length ? telling : columns);
+    const mean = meanOf(memory), lacking = mean?.lacking ? `without ${counted(mean.lacking, "task")}` : null;
     const line = element("tr", {class: isControl(memory) ? "control" : null},
       element("th", {scope: "row", class: "text"}, memoryName(memory)),
       learners.length > 1 ? element("td", {class: "text learner"}, learnerName(memory)) : null,
-      element("td", {class: "mean"}, mean === null ? "" : whole(mean)));
+      element("td", {class: "mean", title: lacking}, mean ? `${whole(mean.value)}${lacking ? "*" : ""}` : ""));
     for (const task of columns) {
       const estimate = shownEstimate(task, memory);
       const heat = estimate ? fromChance(estimate.value, task) : 0;
@@ -158,6 +165,7 @@ const matrixSection = () => {
   onChoice(["family", "memory", "learner", "group", "score", "sort", "task"], () => drawMatrix(holder));
   return section("matrix", "Every memory on every task",
     element("p", {class: "about"}, "Mean over runs in percent. The colour goes from chance to 100%: what is not above " +
-      "chance has none. Point at a cell for its runs, click it for the task."),
+      "chance has none. Point at a cell for its runs, click it for the task." + (memories.some(({label}) =>
+        meanOver(label, tasks.map((task) => task.label))?.lacking) ? " A mean with a star lacks some tasks." : "")),
     element("p", {class: "legend", "aria-hidden": "true"}, "chance ", element("span", {class: "ramp"}), " 100%"), holder);
 };

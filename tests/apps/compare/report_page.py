@@ -160,13 +160,17 @@ def check_learners(page, file):
     # A group stands where its best row would; controls are the last of each.
     assert heads() == ["sac", "ppo"], heads()
     assert rows() == [("gru", "sac"), ("lstm", "sac"), ("none", "sac"),
-                      ("lstm", "ppo"), ("gru", "ppo"), ("none", "ppo")], rows()
+                      ("gru", "ppo"), ("lstm", "ppo"), ("none", "ppo")], rows()
+    # A mean over some of the tasks alone says so, and stands behind whole ones.
+    means = texts(page, ".matrix tbody td.mean")
+    assert [mean.endswith("*") for mean in means] == [False, False, False, False, True, False], means
+    assert "A mean with a star lacks some tasks." in texts(page, "#matrix .about")[0]
     assert page.js('document.querySelector(".matrix tbody").rows[4].className') == "group"
     # Arrows go from one group to the next.
     page.js('document.querySelector(".matrix .cell[tabindex=\\"0\\"]").focus()')
     for _ in range(3):
         page.key("ArrowDown")
-    assert page.js("document.activeElement.dataset.memory") == "lstm by ppo"
+    assert page.js("document.activeElement.dataset.memory") == "gru by ppo"
     group, learner = ".toolbar label:nth-of-type(4) select", ".toolbar label:nth-of-type(3) select"
     page.write(group, "memory")
     assert heads() == ["gru", "lstm", "none"] and rows()[:2] == [("gru", "sac"), ("gru", "ppo")], (heads(), rows())
