@@ -1,7 +1,7 @@
 // What tuning has chosen, and whether the order of the memories holds across learners.
 #include <algorithm>
 #include <cstddef>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,27 +21,45 @@ std::vector<double> successes_of(const Results& results, std::size_t task, std::
   return figures_of(results, task, row, [](const RunResult& run) { return kScoreKinds[0].of(*run.scores); });
 }
 
-// Over these tasks, in which some memory has runs by both. Rows are backbone by backbone, learner by learner.
-LearnerOrder order_over(const Results& results, const std::vector<std::size_t>& tasks, std::size_t x, std::size_t y,
-                        const BootstrapOptions& bootstrap) {
-  const Experiment& planned = results.planned;
-  LearnerOrder order{planned.learners[x].label, planned.learners[y].label, {}, {}, 0, {}};
+// The rows of a report by memory and learner, controls left out.
+struct LearnerRows {
+  std::vector<std::string> learners, memories;                     // in the order of the rows
+  std::map<std::pair<std::string, std::string>, std::size_t> row;  // of (memory, learner)
+
+  explicit LearnerRows(const Results& results) {
+    const auto add = [](std::vector<std::string>& labels, const std::string& label) {
+      if (std::ranges::find(labels, label) == labels.end()) labels.push_back(label);
+    };
+    for (std::size_t i = 0; i < results.experiment.backbones.size(); ++i) {
+      const PlannedRun& plan = results.run(0, i, 0).plan;
+      if (plan.control != Control::kNone || plan.learner.empty()) continue;
+      add(learners, plan.learner);
+      add(memories, plan.backbone);
+      row[{plan.backbone, plan.learner}] = i;
+    }
+  }
+};
+
+// Over these tasks, in which some memory has runs by both.
+LearnerOrder order_over(const Results& results, const LearnerRows& rows, const std::vector<std::size_t>& tasks,
+                        const std::string& x, const std::string& y, const BootstrapOptions& bootstrap) {
+  LearnerOrder order{x, y, {}, {}, 0, {}};
   for (const std::size_t task : tasks) order.tasks.push_back(results.tasks[task].label);
   std::vector<TaskScores> of_x, of_y;
   std::size_t fewest = results.experiment.seeds.size();
-  for (std::size_t backbone = 0; backbone < planned.backbones.size(); ++backbone) {
-    const std::size_t first = backbone * planned.learners.size();
-    if (results.run(0, first, 0).plan.control != Control::kNone) continue;
+  for (const std::string& memory : rows.memories) {
+    const auto by_x = rows.row.find({memory, x}), by_y = rows.row.find({memory, y});
+    if (by_x == rows.row.end() || by_y == rows.row.end()) continue;
     TaskScores in_x, in_y;
     for (const std::size_t task : tasks) {
-      in_x.push_back(successes_of(results, task, first + x));
-      in_y.push_back(successes_of(results, task, first + y));
+      in_x.push_back(successes_of(results, task, by_x->second));
+      in_y.push_back(successes_of(results, task, by_y->second));
     }
     const auto is_empty = [](const std::vector<double>& runs) { return runs.empty(); };
     if (std::ranges::any_of(in_x, is_empty) || std::ranges::any_of(in_y, is_empty)) continue;
     for (const TaskScores* const scores : {&in_x, &in_y})
       for (const std::vector<double>& runs : *scores) fewest = std::min(fewest, runs.size());
-    order.memories.push_back(planned.backbones[backbone].label);
+    order.memories.push_back(memory);
     of_x.push_back(std::move(in_x));
     of_y.push_back(std::move(in_y));
   }
@@ -54,17 +72,19 @@ LearnerOrder order_over(const Results& results, const std::vector<std::size_t>& 
 
 std::vector<LearnerOrder> orders_by_learner(const Results& results, const BootstrapOptions& bootstrap) {
   std::vector<LearnerOrder> orders;
-  if (!results.of_comparison()) return orders;
-  const std::size_t learners = results.planned.learners.size();
-  for (std::size_t x = 0; x < learners; ++x)
-    for (std::size_t y = x + 1; y < learners; ++y) {
+  const LearnerRows rows(results);
+  for (std::size_t i = 0; i < rows.learners.size(); ++i)
+    for (std::size_t j = i + 1; j < rows.learners.size(); ++j) {
+      const auto order = [&](const std::vector<std::size_t>& tasks, const BootstrapOptions& options) {
+        return order_over(results, rows, tasks, rows.learners[i], rows.learners[j], options);
+      };
       std::vector<std::size_t> tasks;
       for (std::size_t task = 0; task < results.tasks.size(); ++task)
-        if (!order_over(results, {task}, x, y, {.resamples = 1}).memories.empty()) tasks.push_back(task);
+        if (!order({task}, {.resamples = 1}).memories.empty()) tasks.push_back(task);
       if (tasks.empty()) continue;
-      orders.push_back(order_over(results, tasks, x, y, bootstrap));
+      orders.push_back(order(tasks, bootstrap));
       if (tasks.size() > 1)
-        for (const std::size_t task : tasks) orders.push_back(order_over(results, {task}, x, y, bootstrap));
+        for (const std::size_t task : tasks) orders.push_back(order({task}, bootstrap));
     }
   return orders;
 }

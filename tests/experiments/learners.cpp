@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "experiments/report/report.h"
+#include "experiments/report/table_runs.h"
 #include "experiments/results/earlier_runs.h"
 #include "tests/experiments/experiment_text.h"
 #include "tests/experiments/handmade_comparison.h"
@@ -113,6 +114,14 @@ TEST_CASE("a report has a row for each memory by each learner, and says whether 
   CHECK(earlier.size() == 16);
   CHECK(earlier.find(comparison.run("t/ppo/gru/1"))->scores->final_success == 0.5);
   CHECK(earlier.find(comparison.run("t/sac/gru/1"))->scores->final_success == 0.9);
+
+  // The table alone says the same of the order.
+  const std::filesystem::path table = comparison.path() / "runs.csv";
+  write_text(table, csv);
+  const std::vector<LearnerOrder> again = orders_by_learner(read_runs_table(table), {.resamples = 1000});
+  REQUIRE(again.size() == 1);
+  CHECK(again.front().memories == order.memories);
+  CHECK(again.front().tau->value == order.tau->value);
 }
 
 TEST_CASE("a report's table has the tries of tuning as what they are, and no score of the report has one") {
