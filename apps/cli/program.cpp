@@ -14,6 +14,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/standard_streams.h"
 #include "apps/cli/taken_signals.h"
+#include "apps/cli/threads.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "storage/build_info.h"
@@ -116,6 +117,7 @@ int run_program(int argc, char** argv, void (*prepare)()) {
   if (const int error = open_closed_streams())
     return fail("'/dev/null' cannot be opened: " + std::generic_category().message(error));
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an error that is told, as a full disk is
+  use_threads(1);  // until a command knows how many it takes: one of many runs would else begin with all processors
   CheckedOutput output;
   const int status = run_and_report({argv + 1, argv + argc}, prepare);
   return status_with_output(status, output.flush());

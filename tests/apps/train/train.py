@@ -155,6 +155,14 @@ def check_threads():
         assert b"OMP_WAIT_POLICY=passive" in own, own
     else:
         assert "1 CPU thread (one processor)" in first, first
+    # One of many runs never has more than it was given: this memory's first values are computed before it trains.
+    process = start("train", "--run", "runs/one", "--device", "cpu", "--task.name", "tmaze", "--memory.name", "s5",
+                    "--run.threads", "1", "--run.steps", "100000000", env=environment)
+    for _ in range(2):
+        process.stdout.readline()
+    threads = os.listdir(f"/proc/{process.pid}/task")
+    stop(process)
+    assert len(threads) <= 2, threads  # itself and the one that waits for signals
 
 
 def check_help():
