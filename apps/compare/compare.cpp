@@ -71,9 +71,10 @@ struct CompareOptions {
     list.add("seeds", seeds, "as in 0-4,8; those of the experiment where it is not given");
     list.add("match", match, "parameters | state | flops | none: what widths are chosen to agree in");
     list.add("reference", reference, "label of the backbone whose width stays");
-    list.add("earlier", earlier,
-             ".csv of an earlier report of this comparison: its finished runs are not made again, and stand in the "
-             "reports to come");
+    list.add(
+        "earlier", earlier,
+        ".csv of an earlier report of this comparison: its finished runs are not made again, nor is chosen again what "
+        "its tuning chose, and both stand in the reports to come");
     pool.list_options(list);
     list.add("shard", shard, "I/N: the I-th of N parts of the runs, for N machines or the array of a cluster");
     list.add("tune-only", tune_only, "choose what [tune] tries, and begin no run of the comparison");
@@ -205,16 +206,10 @@ std::vector<const PlannedRun*> runs_of_call(const std::vector<PlannedRun>& runs,
   return mine;
 }
 
-// The tries of the places of these runs.
-std::vector<TunedPlace> plan_tuning(const Experiment& all, const std::vector<const PlannedRun*>& runs,
-                                    const fs::path& directory) {
-  if (!all.tune) return {};
+void keep_places_of(const std::vector<const PlannedRun*>& runs, std::vector<TunedPlace>& places) {
   std::set<std::string> wanted;
   for (const PlannedRun* run : runs) wanted.insert(run->place());
-  // Of the whole experiment: whether all memories have as many tries does not depend on what is selected.
-  std::vector<TunedPlace> places = plan_tries(all, tuning_folder(directory));
   std::erase_if(places, [&](const TunedPlace& place) { return !wanted.contains(place.place); });
-  return places;
 }
 
 // Those of them that have not chosen yet.
@@ -250,11 +245,17 @@ int run_compare(const std::vector<std::string>& arguments) {
   const Shard shard = parse_shard(options.shard);
   const fs::path directory = options.run;
   const Wanted wanted = find_experiment(options, line->settings);
-  std::vector<PlannedRun> all = plan_runs(wanted.all, directory);
+  const Earlier earlier = find_earlier(options);
+  std::vector<TunedPlace> tuned_places;
+  // Of the whole experiment: whether all memories have as many tries does not depend on what is selected.
+  if (wanted.all.tune) tuned_places = plan_tries(wanted.all, tuning_folder(directory));
+  // What an earlier report has chosen is not tried again.
+  const TuneRecords chosen_earlier = earlier.runs.tuning(tuned_places);
+  std::vector<PlannedRun> all = plan_runs(wanted.all, directory, chosen_earlier);
   std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
   if (runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");
   if (options.tune_only && !wanted.all.tune) throw UserError("--tune-only is for an experiment with a section [tune]");
-  const std::vector<TunedPlace> tuned_places = plan_tuning(wanted.all, runs, directory);
+  keep_places_of(runs, tuned_places);
   std::vector<TunedPlace> places = still_to_tune(tuned_places, runs);
   if (!places.empty() && shard.count > 1)
     throw UserError(
@@ -262,7 +263,6 @@ int run_compare(const std::vector<std::string>& arguments) {
         (places.size() == 1 ? " has" : " have") +
         " still to choose contradict each other: tune with --tune-only and without --shard first, on as many "
         "machines as share the folder");
-  const Earlier earlier = find_earlier(options);
   std::vector<const PlannedRun*> to_do;
   for (const PlannedRun* run : runs)
     if (read_run_state(directory, *run, earlier.runs).stage != RunStage::kFinished) to_do.push_back(run);
@@ -295,6 +295,9 @@ int run_compare(const std::vector<std::string>& arguments) {
   write_plan(directory, wanted.all, all);
   if (earlier.to_keep)
     replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
+  for (const auto& [place, record] : chosen_earlier)
+    if (const fs::path file = record_file(tuning_folder(directory), place); !read_tune_record(file).chosen)
+      write_tune_record(file, record);
   if (!places.empty()) {
     if (const int signal =
             run_tuning(tuning_folder(directory), *wanted.all.tune, places, find_machine(options.pool, tries), *signals);

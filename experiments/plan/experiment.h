@@ -53,6 +53,7 @@
 #include "agents/study/evaluation_range.h"
 #include "experiments/plan/lists.h"
 #include "experiments/plan/tune_options.h"
+#include "experiments/plan/tune_record.h"
 #include "storage/run_failure.h"
 
 namespace engram {
@@ -209,9 +210,10 @@ std::string size_text(const Experiment& experiment);
 const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, const std::string& label);
 
 // All runs of the experiment in `directory`, task by task, backbone by backbone, learner by learner, seed by seed, with
-// what tuning has chosen, matched sizes and budgets. Throws UserError for settings that do not go together, or if a
-// backbone cannot be matched within 3%.
-std::vector<PlannedRun> plan_runs(const Experiment& experiment, const std::filesystem::path& directory);
+// what tuning has chosen, there or else in `earlier`, matched sizes and budgets. Throws UserError for settings that do
+// not go together, or if a backbone cannot be matched within 3%.
+std::vector<PlannedRun> plan_runs(const Experiment& experiment, const std::filesystem::path& directory,
+                                  const TuneRecords& earlier = {});
 
 // Where the run stands, from its files, which are not trusted. Throws UserError if the folder holds a run of other
 // settings, naming the first that differs.

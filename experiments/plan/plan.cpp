@@ -194,7 +194,7 @@ void check_equal_tries(const std::vector<TunedPlace>& places) {
 
 }  // namespace
 
-std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& directory) {
+std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& directory, const TuneRecords& earlier) {
   std::vector<PlannedRun> runs;
   Planner planner(experiment);
   for (const ExperimentEntry& task : experiment.tasks)
@@ -203,6 +203,7 @@ std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& 
         std::optional<Settings> chosen;
         const std::string place = place_of(task.label, learner.label, backbone.label);
         if (experiment.tune) chosen = read_tune_record(record_file(tuning_folder(directory), place)).chosen;
+        if (const auto known = earlier.find(place); !chosen && known != earlier.end()) chosen = known->second.chosen;
         PlannedRun run = planner.plan(task, learner, backbone, experiment.seeds, chosen.value_or(Settings{}));
         run.range = experiment.range;
         run.tuned = std::move(chosen);

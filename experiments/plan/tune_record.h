@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,7 +62,10 @@ struct TuneRecord {
   bool operator==(const TuneRecord&) const = default;
 };
 
-// Of the runs of a place ("TASK/BACKBONE"), in the folder of the tuning.
+// By place, "TASK/BACKBONE" or "TASK/LEARNER/BACKBONE" (PlannedRun::place()).
+using TuneRecords = std::map<std::string, TuneRecord>;
+
+// Of the runs of a place, in the folder of the tuning.
 std::filesystem::path record_file(const std::filesystem::path& tuning, const std::string& place);
 // The folder of the tuning of a comparison.
 std::filesystem::path tuning_folder(const std::filesystem::path& directory);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "experiments/plan/plan.h"
 #include "experiments/results/csv.h"
 
 namespace engram {
@@ -131,6 +130,25 @@ RunResult result_in(const Row& row) {
   return run;
 }
 
+EarlierTry try_in(const Row& row) {
+  EarlierTry found{.number = row.number<int>("try", 1),
+                   .settings = row.text("tuned"),
+                   .failure = row.text("reason"),
+                   .steps = row.number<std::int64_t>("environment_steps", 0)};
+  const std::string remark = row.text("remark");
+  constexpr std::string_view kAfter = " after rung ";
+  const std::size_t after = remark.find(kAfter);
+  if (after == std::string::npos || !parse_whole(std::string_view(remark).substr(after + kAfter.size()), found.rung) ||
+      found.rung < 1)
+    row.fail("remark");
+  found.chosen = remark.starts_with("chosen ");
+  if (const auto seed = row.optional<std::uint64_t>("seed", 0))
+    found.runs.push_back({*seed, row.needed_fraction("final_success"),
+                          row.optional<double>("mean_return", std::numeric_limits<double>::lowest()),
+                          row.needed_fraction("area_under_curve")});
+  return found;
+}
+
 }  // namespace
 
 fs::path EarlierRuns::file_of(const fs::path& directory) { return directory / "earlier.csv"; }
@@ -161,7 +179,17 @@ EarlierRuns EarlierRuns::parse(const std::string& text, const fs::path& file) {
     if (fields.size() != count)
       throw UserError(record + " has " + std::to_string(fields.size()) + " fields instead of " + std::to_string(count));
     const Row row(columns, std::move(fields), record);
-    // Tries of tuning, too, have a state of their own.
+    if (row.text("state") == "tuning") {
+      std::vector<EarlierTry>& tries =
+          earlier.tries_[place_of(row.text("task"), row.text("learner"), row.text("backbone"))];
+      EarlierTry found = try_in(row);
+      // A row for each of its seeds, one behind the other.
+      if (!tries.empty() && tries.back().number == found.number && tries.back().settings == found.settings)
+        tries.back().runs.insert(tries.back().runs.end(), found.runs.begin(), found.runs.end());
+      else
+        tries.push_back(std::move(found));
+      continue;
+    }
     if (row.text("state") != "finished" || row.text("final_success").empty()) continue;
     RunResult run = result_in(row);
     const std::string name = run.plan.name();
@@ -200,6 +228,54 @@ std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {
   RunResult run = found->second;
   run.plan = plan;
   return run;
+}
+
+TuneRecords EarlierRuns::tuning(const std::vector<TunedPlace>& places) const {
+  TuneRecords records;
+  for (const TunedPlace& place : places)
+    if (const auto found = tries_.find(place.place); found != tries_.end())
+      if (std::ranges::any_of(found->second, &EarlierTry::chosen))
+        records.emplace(place.place, record_of(place, found->second));
+  return records;
+}
+
+TuneRecord EarlierRuns::record_of(const TunedPlace& place, const std::vector<EarlierTry>& tries) const {
+  TuneRecord record;
+  for (const EarlierTry& tried : tries) {
+    const auto number = static_cast<std::size_t>(tried.number);
+    const std::string planned = number > place.tries.size() ? "no such try" : settings_text(place.tries[number - 1]);
+    if (planned != tried.settings)
+      throw UserError(where_ + " has try " + std::to_string(number) + " of " + place.place + " with " + tried.settings +
+                      ", planned is " + planned + ": it is of another comparison");
+    for (const TriedSettings::Run& run : tried.runs)
+      if (std::ranges::find(place.runs, run.seed, &PlannedRun::seed) == place.runs.end())
+        throw UserError(where_ + " has try " + std::to_string(number) + " of " + place.place + " with seed " +
+                        std::to_string(run.seed) + ", which [tune] has not: it is of another comparison");
+    if (std::ranges::count(tries, tried.number, &EarlierTry::number) > 1)
+      throw UserError(where_ + " has try " + std::to_string(number) + " of " + place.place + " again");
+    record.rungs.resize(std::max(record.rungs.size(), tried.rung));
+    if (tried.chosen) record.chosen = place.tries[number - 1];
+  }
+  // Of all that were in the last rung.
+  if (std::ranges::count(tries, true, &EarlierTry::chosen) > 1 ||
+      std::ranges::find(tries, true, &EarlierTry::chosen)->rung != record.rungs.size())
+    throw UserError(where_ + " has two that were chosen of " + place.place + ", or one that was dropped later");
+  for (std::size_t i = 0; i < record.rungs.size(); ++i) {
+    TuneRung& rung = record.rungs[i];
+    for (const EarlierTry& tried : tries) {
+      if (tried.rung < i + 1) continue;
+      const bool ended = tried.rung == i + 1, went_on = !ended || tried.chosen;
+      TriedSettings settings{tried.number, place.tries[static_cast<std::size_t>(tried.number - 1)], "", {}};
+      if (ended) {
+        settings.failure = tried.failure;
+        settings.runs = tried.runs;
+        rung.steps = tried.steps;
+      }
+      rung.tries.insert(went_on ? rung.tries.begin() + static_cast<std::ptrdiff_t>(rung.kept++) : rung.tries.end(),
+                        std::move(settings));
+    }
+  }
+  return record;
 }
 
 bool take_earlier(RunResult& run, const EarlierRuns& earlier) {

@@ -1,7 +1,9 @@
-// EarlierRuns: what a report says of finished runs whose folders are not at hand any more, or are on another machine.
+// EarlierRuns: what a report says of finished runs, and of tries of tuning, whose folders are not at hand any more, or
+// are on another machine.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -9,9 +11,21 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/plan/plan.h"
+#include "experiments/plan/tune_record.h"
 #include "experiments/results/results.h"
 
 namespace engram {
+
+// What a report's table says of a try of tuning.
+struct EarlierTry {
+  int number = 0;  // as in TriedSettings
+  std::string settings, failure;
+  std::size_t rung = 0;  // the last that it took part in, from 1
+  bool chosen = false;
+  std::int64_t steps = 0;  // of a run up to its end
+  std::vector<TriedSettings::Run> runs;
+};
 
 class EarlierRuns {
  public:
@@ -22,7 +36,7 @@ class EarlierRuns {
   // The finished runs of the text of a report's CSV (report_csv()), which errors call `file`. Columns are found by
   // their names; a table needs those of the run, its budget, steps and final success, and of others a field may be
   // empty. Throws UserError, record and column named, for a text that is none, a value that its column cannot have, and
-  // a run that is there twice. Rows of tuning are passed over.
+  // a run that is there twice.
   static EarlierRuns parse(const std::string& text, const std::filesystem::path& file);
 
   std::size_t size() const { return runs_.size(); }
@@ -30,12 +44,20 @@ class EarlierRuns {
   // Nothing where the run is not among them. Throws UserError if it is with another control, budget or choice of tuning
   // than planned, or if the plan has a range, of which a report's CSV has no evaluations.
   std::optional<RunResult> find(const PlannedRun& plan) const;
+  // Of the places of which the table says what tuning has chosen: their records, which know of a try what it had
+  // reached in its last rung, and of earlier ones that it went on. Throws UserError for tries that are not those
+  // planned.
+  TuneRecords tuning(const std::vector<TunedPlace>& places) const;
 
  private:
+  TuneRecord record_of(const TunedPlace& place, const std::vector<EarlierTry>& tries) const;
+
   std::string where_;
   std::map<std::string, RunResult> runs_;     // by PlannedRun::name()
   std::map<std::string, std::string> tuned_;  // by the same: settings_text() of what tuning had chosen
   std::vector<std::string> order_;            // names, as the table has them
+  std::map<std::string, std::vector<EarlierTry>>
+      tries_;  // by place, as the table has them: in each rung the best first
 };
 
 // As read_run_state() has it; where the folder holds no finished run, an earlier one is finished.

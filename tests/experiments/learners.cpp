@@ -158,4 +158,66 @@ TEST_CASE("a report's table has the tries of tuning as what they are, and no sco
         }).find("tuned settings learner.learning_rate = 2e-3, planned is learner.learning_rate = 1e-4") !=
         std::string::npos);
   CHECK(analyse(results, {.resamples = 1000}).scores[0].cells[0][0]->value == 0.5);
+
+  // From the table alone the same is chosen, with all that it says of the tries.
+  const std::vector<TunedPlace> places = plan_tries(results.planned, "elsewhere");
+  const TuneRecords known = earlier.tuning(places);
+  REQUIRE(known.size() == 1);
+  CHECK(known.at("t/gru") == record);
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string text = csv;
+    text.replace(text.find(from), from.size(), to);
+    return message_of<UserError>([&] { EarlierRuns::parse(text, "report.csv").tuning(places); });
+  };
+  CHECK(
+      refused("rung 1,2,learner.learning_rate = 2e-3", "rung 1,2,learner.learning_rate = 3e-3") ==
+      "'report.csv' has try 2 of t/gru with learner.learning_rate = 3e-3, planned is learner.learning_rate = 2e-3: it "
+      "is of another comparison");
+  CHECK(refused("rung 1,2,learner.learning_rate = 2e-3", "rung 1,3,learner.learning_rate = 2e-3").find("no such try") !=
+        std::string::npos);
+  CHECK(refused("t,gru,8,none,tuning", "t,gru,9,none,tuning").find("seed 9, which [tune] has not") !=
+        std::string::npos);
+  CHECK(refused("chosen after rung 1", "chosen after rung x").find("'chosen after rung x' for remark") !=
+        std::string::npos);
+  CHECK(refused("dropped after rung 1", "dropped after rung 2").find("dropped later") != std::string::npos);
+  CHECK(refused("dropped after rung 1", "chosen after rung 1").find("two that were chosen") != std::string::npos);
+  CHECK(refused("after rung 1,1,learner.learning_rate = 1e-4", "after rung 1,2,learner.learning_rate = 1e-4") ==
+        "'report.csv' has try 2 of t/gru again");
+  // A place that has not chosen is tuned again.
+  std::string none = csv;
+  none.replace(none.find("chosen after"), 12, "goes on after");
+  CHECK(EarlierRuns::parse(none, "report.csv").tuning(places).empty());
+}
+
+TEST_CASE("of several rungs a table has each try once, and what was chosen after the last") {
+  Comparison comparison(
+      "[compare]\nseeds = 1-2\ncontrols =\n[task]\nname = tmaze\n[memory]\nwidth = 8\n[run]\nsteps = 400\n[tasks.t]\n"
+      "[backbones.gru]\n[tune]\nseeds = 8-9\nrungs = 0.25,1\nlearner.learning_rate = 1e-4, 2e-3, 3e-3\n");
+  const auto rate = [](const char* text) { return Settings{{"learner.learning_rate", text}}; };
+  TuneRecord record;
+  record.rungs.push_back({100,
+                          {{3, rate("3e-3"), "", {{8, 0.5, 0.5, 0.25}, {9, 0.5, 0.5, 0.25}}},
+                           {1, rate("1e-4"), "", {{8, 0.25, 0.5, 0.25}, {9, 0.5, 0.5, 0.25}}},
+                           {2, rate("2e-3"), "", {{8, 0.25, 0.5, 0.25}, {9, 0.25, 0.5, 0.25}}}},
+                          2});
+  record.rungs.push_back({400,
+                          {{1, rate("1e-4"), "", {{8, 1, 1, 0.5}, {9, 1, 1, 0.5}}},
+                           {3, rate("3e-3"), "", {{8, 0.5, 1, 0.5}, {9, 1, 1, 0.5}}}},
+                          1});
+  record.chosen = rate("1e-4");
+  write_tune_record(record_file(tuning_folder(comparison.path()), "t/gru"), record);
+  comparison.plan = plan_runs(Experiment::read(comparison.path()), comparison.path());
+  comparison.write("t/gru/1", evaluation_row(400, 0.5) + final_row(0.5));
+  const Results results = read_results(comparison.path());
+  const TuneRecord known = EarlierRuns::parse(report_csv(results), "report.csv")
+                               .tuning(plan_tries(results.planned, "elsewhere"))
+                               .at("t/gru");
+  CHECK(known.chosen == record.chosen);
+  CHECK(known.rungs[1] == record.rungs[1]);
+  CHECK(known.rungs[0].kept == 2);
+  CHECK(known.rungs[0].steps == 100);
+  CHECK(known.rungs[0].tries[0].runs.empty());  // it went on: the table has what came of it
+  CHECK(known.rungs[0].tries[2] == record.rungs[0].tries[2]);
+  const std::vector<PlannedRun> planned = plan_runs(results.planned, "elsewhere", {{"t/gru", known}});
+  CHECK(planned.front().tuned == record.chosen);
 }

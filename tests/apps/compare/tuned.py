@@ -133,12 +133,15 @@ def check_report(folder, whole):
     assert report["learner_orders"][0]["learners"] == ["sac", "ppo"], report["learner_orders"]
     markdown = (whole / "report/report.md").read_text()
     assert "### Tuning" in markdown and "across learners" in markdown and "gru by ppo" in markdown
-    # Elsewhere the finished runs of the table are not made again, if the same was chosen.
-    (folder / "elsewhere/tune").mkdir(parents=True)
-    (folder / "elsewhere/experiment.ini").write_text((whole / "experiment.ini").read_text())
-    (whole / "tune/records").rename(folder / "elsewhere/tune/records")
-    out = compare("--run", "elsewhere", "--earlier", "whole/report/report.csv")
-    assert "0 of 4 to do" in out, out
+    # Elsewhere neither the finished runs of the table are made again nor the tries, also by shards.
+    table = ("--earlier", "whole/report/report.csv")
+    out = engram("compare", "--config", "c.ini", "--run", "elsewhere", *table, "--dry-run", "--device=cpu")
+    assert "0 of 4 to do" in out and not (folder / "elsewhere").exists(), out
+    out = compare("--config", "c.ini", "--run", "elsewhere", *table, "--shard", "1/2")
+    assert "0 of 2 to do" in out and "rung" not in out, out
+    for place, record in records(folder / "elsewhere/tune").items():
+        assert record["chosen"] == records(whole / "tune")[place]["chosen"], place
+    assert "0 of 4 to do" in compare("--run", "elsewhere")
     assert engram_json("inspect", "elsewhere")["learners"] == ["sac", "ppo"]
 
 
