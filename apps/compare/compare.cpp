@@ -298,15 +298,19 @@ int run_compare(const std::vector<std::string>& arguments) {
   for (const auto& [place, record] : chosen_earlier)
     if (const fs::path file = record_file(tuning_folder(directory), place); !read_tune_record(file).chosen)
       write_tune_record(file, record);
+  std::string not_tuned;  // why some places have not chosen
   if (!places.empty()) {
-    if (const int signal =
-            run_tuning(tuning_folder(directory), *wanted.all.tune, places, find_machine(options.pool, tries), *signals);
-        signal != 0)
-      return say_stopped(signal, directory);
-    // With what was chosen, which the seeds of the comparison have had no part in.
+    const TuningEnd end =
+        run_tuning(tuning_folder(directory), *wanted.all.tune, places, find_machine(options.pool, tries), *signals);
+    if (end.signal != 0) return say_stopped(end.signal, directory);
+    not_tuned = end.failure;
+    // With what was chosen, which the seeds of the comparison have had no part in. Places that could not choose stop no
+    // other.
     all = plan_runs(wanted.all, directory);
     runs = runs_of_call(all, wanted.now, shard);
+    std::erase_if(runs, [](const PlannedRun* run) { return !run->tuned; });
     write_plan(directory, wanted.all, all);
+    if (!not_tuned.empty() && (options.tune_only || runs.empty())) throw std::runtime_error(not_tuned);
   }
   if (options.tune_only) {
     std::cout << "All settings are chosen. To go on:\n  "
@@ -325,6 +329,7 @@ int run_compare(const std::vector<std::string>& arguments) {
     std::cerr << "engram: the page is not written: " << error.what() << std::endl;
   }
   if (outcome.stopped) return say_stopped(launcher.stopped_by(), directory);
+  if (outcome.failed.empty() && !not_tuned.empty()) throw std::runtime_error(not_tuned);
   if (outcome.failed.empty()) {
     std::cout << (runs.size() == 1 ? "The run is finished" : "All " + counted(runs.size(), "run") + " are finished")
               << ". What next:\n  " << shell_command({"engram", "compare", "report", directory.string()}) << std::endl;
@@ -334,7 +339,7 @@ int run_compare(const std::vector<std::string>& arguments) {
   throw std::runtime_error(std::to_string(outcome.failed.size()) + " of " + counted(runs.size(), "run") +
                            " failed: " + first.run->name() + " (" + failure_text(first.failure) + ")" +
                            (outcome.failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +
-                           "; the same command tries again");
+                           "; the same command tries again" + (not_tuned.empty() ? "" : "; and " + not_tuned));
 }
 
 }  // namespace engram

@@ -77,8 +77,8 @@ bool sets(const char* variable, const char* name) {
 }
 
 // The environment of this program, with one GPU to see. A run of its own is no rank, whatever this program is. libgomp
-// starts with the run's threads, unless the environment says it already: 68 runs of one thread each had a load of 600 to
-// 1,300 on 64 processors without that.
+// starts with the run's threads, unless the environment says it already: 68 runs of one thread each had a load of 600
+// to 1,300 on 64 processors without that.
 std::vector<std::string> environment_with(const std::string& gpu, int threads) {
   std::vector<std::string> variables;
   bool says_threads = false;

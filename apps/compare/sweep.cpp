@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -153,11 +154,13 @@ int run_sweep(const std::vector<std::string>& arguments) {
     return 0;
   }
   write_sweep(folder, sweep);
-  if (const int signal = run_tuning(folder, *sweep.tune, places, machine, *signals); signal != 0) {
-    std::cout << "Stopped by " << signal_name(signal) << ". To go on:\n  "
+  const TuningEnd end = run_tuning(folder, *sweep.tune, places, machine, *signals);
+  if (end.signal != 0) {
+    std::cout << "Stopped by " << signal_name(end.signal) << ". To go on:\n  "
               << shell_command({"engram", "sweep", folder.string()}) << std::endl;
-    return kSignalStatus + signal;
+    return kSignalStatus + end.signal;
   }
+  if (!end.failure.empty()) throw std::runtime_error(end.failure);
   const TuneRecord record = read_tune_record(record_file(folder, places.front().place));
   print_tries(record);
   write_best_config(folder, sweep, *record.chosen);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <iostream>
 #include <set>
-#include <stdexcept>
 #include <string>
 
 #include "apps/cli/terminal.h"
@@ -17,8 +16,8 @@
 
 namespace engram {
 
-int run_tuning(const std::filesystem::path& tuning, const TuneOptions& options, std::vector<TunedPlace>& places,
-               const Machine& machine, TakenSignals& signals) {
+TuningEnd run_tuning(const std::filesystem::path& tuning, const TuneOptions& options, std::vector<TunedPlace>& places,
+                     const Machine& machine, TakenSignals& signals) {
   write_try_configs(tuning, places);
   int stopped_by = 0;
   const TuneOutcome outcome = tune(tuning, options, places, [&](std::size_t rung, const auto& runs) {
@@ -35,22 +34,29 @@ int run_tuning(const std::filesystem::path& tuning, const TuneOptions& options, 
     stopped_by = launcher.stopped_by();
     return ran;
   });
-  if (outcome.stopped) return stopped_by;
+  if (outcome.stopped) return {stopped_by, ""};
+  TuningEnd end;
   if (!outcome.failed.empty()) {
     const EndedRun& first = outcome.failed.front();
-    throw std::runtime_error(counted(outcome.failed.size(), "run") + " of the tuning failed: " + first.run->name() +
-                             " (" + failure_text(first.failure) + ")" +
-                             (outcome.failed.size() > 1 ? " and others, see " + (tuning / "failures").string() : "") +
-                             "; the same command tries again");
+    end.failure = counted(outcome.failed.size(), "run") + " of the tuning failed: " + first.run->name() + " (" +
+                  failure_text(first.failure) + ")" +
+                  (outcome.failed.size() > 1 ? " and others, see " + (tuning / "failures").string() : "") +
+                  "; the same command tries again";
+  } else if (!outcome.diverged.empty()) {
+    end.failure = outcome.diverged.front() + (outcome.diverged.size() > 1
+                                                  ? "; likewise " + std::to_string(outcome.diverged.size() - 1) +
+                                                        " other" + (outcome.diverged.size() > 2 ? "s" : "")
+                                                  : "");
   }
-  if (!all_are_tuned(tuning, places))
-    throw std::runtime_error("the tuning has not come to its end; the same command goes on");
   for (const TunedPlace& place : places) {
     const TuneRecord record = read_tune_record(record_file(tuning, place.place));
-    std::cout << "Chosen for " << place.place << ": "
-              << (record.chosen->empty() ? "nothing to choose" : settings_text(*record.chosen)) << std::endl;
+    if (record.chosen)
+      std::cout << "Chosen for " << place.place << ": "
+                << (record.chosen->empty() ? "nothing to choose" : settings_text(*record.chosen)) << std::endl;
+    else if (end.failure.empty())
+      end.failure = "the tuning of " + place.place + " has not come to its end; the same command goes on";
   }
-  return 0;
+  return end;
 }
 
 }  // namespace engram

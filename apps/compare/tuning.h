@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "apps/cli/taken_signals.h"
@@ -10,9 +11,13 @@
 
 namespace engram {
 
-// Tunes these places in the folder of the tuning and writes what it needs there. Returns the signal that stopped it, or
-// 0: then all places have chosen. Throws std::runtime_error where runs have failed, and what tune() throws.
-int run_tuning(const std::filesystem::path& tuning, const TuneOptions& tune, std::vector<TunedPlace>& places,
-               const Machine& machine, TakenSignals& signals);
+struct TuningEnd {
+  int signal = 0;       // that stopped it; 0: none
+  std::string failure;  // why some places have not chosen; empty: all have
+};
+
+// Tunes these places in the folder of the tuning and writes what it needs there. Throws what tune() throws.
+TuningEnd run_tuning(const std::filesystem::path& tuning, const TuneOptions& tune, std::vector<TunedPlace>& places,
+                     const Machine& machine, TakenSignals& signals);
 
 }  // namespace engram

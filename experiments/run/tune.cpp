@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
 #include "base/words.h"
 #include "experiments/results/results.h"
 #include "storage/run_directory.h"
@@ -37,9 +36,10 @@ std::optional<TriedSettings> result_of(const fs::path& tuning, const TunedPlace&
   return tried;
 }
 
-// The record with the rung of so many steps that its place has just done; nothing where it is not done.
+// The record with the rung of so many steps that its place has just done; nothing where it is not done, or where no try
+// is left, of which `outcome` gets a line.
 std::optional<TuneRecord> with_rung(const fs::path& tuning, const TuneOptions& options, const TunedPlace& place,
-                                    std::int64_t steps, TuneRecord record) {
+                                    std::int64_t steps, TuneRecord record, TuneOutcome& outcome) {
   const std::size_t rung = record.rungs.size();
   TuneRung done;
   for (const int number : next_tries(record, place.tries.size())) {
@@ -50,10 +50,12 @@ std::optional<TuneRecord> with_rung(const fs::path& tuning, const TuneOptions& o
   sort_tries(done.tries);
   const auto sound = static_cast<std::size_t>(
       std::ranges::count_if(done.tries, [](const TriedSettings& tried) { return tried.failure.empty(); }));
-  if (sound == 0)
-    throw UserError(place.place + ": all " + counted(done.tries.size(), "try", "tries") +
-                    " of [tune] have diverged, the first with " + settings_text(done.tries.front().settings) + ": " +
-                    done.tries.front().failure);
+  if (sound == 0) {
+    outcome.diverged.push_back(place.place + ": all " + counted(done.tries.size(), "try", "tries") +
+                               " of [tune] have diverged, the first with " +
+                               settings_text(done.tries.front().settings) + ": " + done.tries.front().failure);
+    return {};
+  }
   const bool last = rung + 1 == options.rungs.size();
   done.kept = last ? 1 : std::min(options.kept_of(done.tries.size()), sound);
   done.steps = steps;
@@ -143,10 +145,8 @@ TuneOutcome tune(const fs::path& tuning, const TuneOptions& options, std::vector
     for (const EndedRun& ended : ran.failed)
       if (!has_diverged(ended.failure)) outcome.failed.push_back(ended);
     for (const auto& [place, steps, record] : at_work)
-      if (const auto further = with_rung(tuning, options, *place, steps, record))
+      if (const auto further = with_rung(tuning, options, *place, steps, record, outcome))
         write_tune_record(record_file(tuning, place->place), *further);
-    // A place whose rung is not done stands still; nothing is begun that would wait for it.
-    if (!outcome.failed.empty()) return outcome;
   }
   return outcome;
 }

@@ -33,7 +33,8 @@ std::int64_t steps_of_tuning(const TuneOptions& tune, const TunedPlace& place);
 
 struct TuneOutcome {
   bool stopped = false;
-  std::vector<EndedRun> failed;  // for another reason than divergence, which says nothing of the settings
+  std::vector<EndedRun> failed;       // for another reason than divergence, which says nothing of the settings
+  std::vector<std::string> diverged;  // a line for each place all of whose tries have: it cannot choose
 };
 
 // Does the runs of a rung, which outlive the call: as run_all() does. `rung` from 0.
@@ -41,8 +42,8 @@ using RungRunner = std::function<RunsOutcome(std::size_t rung, const std::vector
 
 // Tunes the places that are not yet tuned, each rung for all of them, and writes their records (tune_record.h), which a
 // later call goes on from. A place with one try chooses that without a run. A try of which a run has diverged (a loss
-// that is not finite) is out; a run that fails for another reason leaves its place's rung undone: the same call tries
-// again. Throws UserError where all tries of a place have diverged, and what `run_rung` and write_tune_record() throw.
+// that is not finite) is out; a run that fails for another reason leaves its place's rung undone, while other places go
+// on: the same call tries again. Throws what `run_rung` and write_tune_record() throw.
 TuneOutcome tune(const std::filesystem::path& tuning, const TuneOptions& options, std::vector<TunedPlace>& places,
                  const RungRunner& run_rung);
 

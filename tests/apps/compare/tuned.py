@@ -119,6 +119,20 @@ def check_killed(folder, whole):
         same_outcome(run, folder / "killed" / run.relative_to(whole))
 
 
+def check_failing(folder):
+    """A place whose tuning fails stops no other: their runs are made, and the same command tries the place again."""
+    compare("--config", "c.ini", "--run", "failing", "--backbones", "none", "--tune-only")
+    blocked = folder / "failing/tune/runs/short/sac/gru/try1/100"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("in the way")
+    compare("--config", "c.ini", "--run", "failing", status=1, saying="1 run of the tuning failed: short/sac/gru/try1/100 (")
+    made = {str(run.parent.relative_to(folder / "failing/runs")) for run in (folder / "failing/runs").glob("*/*/*/0")}
+    assert made == PLACES - {"short/sac/gru"}, made
+    assert records(folder / "failing/tune").keys() == made
+    blocked.unlink()
+    assert "All 4 runs are finished" in compare("--run", "failing")
+
+
 def check_report(folder, whole):
     engram("compare", "report", "whole", "--resamples=1000")
     with open(whole / "report/report.csv", newline="") as file:
@@ -201,6 +215,7 @@ folder = scratch_folder()
 check_dry_run()
 whole = check_whole(folder)
 check_killed(folder, whole)
+check_failing(folder)
 check_report(folder, whole)
 check_refusals(folder)
 check_sweep(folder)
