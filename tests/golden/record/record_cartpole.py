@@ -10,8 +10,6 @@ double every nine steps. Each episode is played again with sine and cosine round
 observation, it is left out, and standard error says so.
 """
 
-import copy
-import decimal
 import json
 import random
 import sys
@@ -19,6 +17,8 @@ import sys
 import numpy
 from gymnasium.envs.classic_control import cartpole
 from popgym.envs import noisy_position_only_cartpole, position_only_cartpole, velocity_only_cartpole
+
+from control_games import CorrectlyRounded, floats, watch_noise
 
 KINDS = (
     (position_only_cartpole, "PositionOnlyCartPole", "positions"),
@@ -29,45 +29,11 @@ SIZES = ("Easy", "Medium", "Hard")
 EPISODES = 5
 
 
-class CorrectlyRounded:
-    """numpy with sine and cosine rounded correctly."""
-
-    def __getattr__(self, name):
-        return getattr(numpy, name)
-
-    @staticmethod
-    def series(x, first):
-        with decimal.localcontext(prec=60):
-            square = decimal.Decimal(float(x)) ** 2
-            term = total = decimal.Decimal(float(x)) if first else decimal.Decimal(1)
-            for k in range(1, 30):
-                term = -term * square / ((2 * k + first) * (2 * k + first - 1))
-                total += term
-            return numpy.float64(total)
-
-    def sin(self, x):
-        return self.series(x, 1)
-
-    def cos(self, x):
-        return self.series(x, 0)
-
-
-def floats(numbers):
-    """float32 numbers, written as short as reads back to the same."""
-    numbers = numpy.asarray(numbers)
-    assert numbers.dtype == numpy.float32
-    written = [float(str(number)) for number in numbers]
-    assert [numpy.float32(number) for number in written] == list(numbers)
-    return written
-
-
 class Player:
     """Plays one episode; `choose(t, state)` gives the actions."""
 
     def __init__(self, game, seed, choose):
-        self.drawn = []
-        if hasattr(game, "noise_sigma"):
-            self.watch_noise(game)
+        self.drawn = watch_noise(game)
         observation, _ = game.reset(seed=seed)
         self.start = [float(number) for number in game.state]
         self.actions, self.rewards, self.observations = [], [], [observation]
@@ -78,19 +44,6 @@ class Player:
             self.actions.append(action)
             self.rewards.append(float(reward))
             self.observations.append(observation)
-
-    def watch_noise(self, game):
-        add = type(game).add_noise_to_obs
-
-        def watched(observation):
-            noise = copy.deepcopy(game.np_random).normal(0, game.noise_sigma).astype(numpy.float32)
-            noisy = add(game, observation)
-            space = game.observation_space
-            assert numpy.array_equal(noisy, numpy.clip(observation + noise, space.low, space.high))
-            self.drawn.append(floats(noise))
-            return noisy
-
-        game.add_noise_to_obs = watched
 
 
 def balance(state):

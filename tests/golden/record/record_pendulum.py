@@ -10,8 +10,6 @@ again with sine and cosine rounded correctly; where that shows in an observation
 out, and standard error says so.
 """
 
-import copy
-import decimal
 import json
 import math
 import random
@@ -21,50 +19,18 @@ import numpy
 from gymnasium.envs.classic_control import pendulum
 from popgym.envs import noisy_position_only_pendulum, position_only_pendulum
 
+from control_games import CorrectlyRounded, floats, watch_noise
+
 KINDS = ((position_only_pendulum, "PositionOnlyPendulum"), (noisy_position_only_pendulum, "NoisyPositionOnlyPendulum"))
 SIZES = ("Easy", "Medium", "Hard")
 EPISODES = 4
-
-
-class CorrectlyRounded:
-    """numpy with sine and cosine rounded correctly."""
-
-    def __getattr__(self, name):
-        return getattr(numpy, name)
-
-    @staticmethod
-    def series(x, first):
-        with decimal.localcontext(prec=200):
-            square = decimal.Decimal(float(x)) ** 2
-            term = total = decimal.Decimal(float(x)) if first else decimal.Decimal(1)
-            for k in range(1, 300):
-                term = -term * square / ((2 * k + first) * (2 * k + first - 1))
-                total += term
-            return numpy.float64(total)
-
-    def sin(self, x):
-        return self.series(x, 1)
-
-    def cos(self, x):
-        return self.series(x, 0)
-
-
-def floats(numbers):
-    """float32 numbers, written as short as reads back to the same."""
-    numbers = numpy.asarray(numbers)
-    assert numbers.dtype == numpy.float32
-    written = [float(str(number)) for number in numbers]
-    assert [numpy.float32(number) for number in written] == list(numbers)
-    return written
 
 
 class Player:
     """Plays one episode; `choose(state)` gives the torques."""
 
     def __init__(self, game, seed, choose):
-        self.drawn = []
-        if hasattr(game, "noise_sigma"):
-            self.watch_noise(game)
+        self.drawn = watch_noise(game)
         observation, _ = game.reset(seed=seed)
         self.start = [float(number) for number in game.state]
         self.actions, self.rewards, self.observations = [], [], [observation]
@@ -77,19 +43,6 @@ class Player:
             self.rewards.append(float(reward))
             self.observations.append(observation)
         self.angle = float(game.state[0])
-
-    def watch_noise(self, game):
-        add = type(game).add_noise_to_obs
-
-        def watched(observation):
-            noise = copy.deepcopy(game.np_random).normal(0, game.noise_sigma).astype(numpy.float32)
-            noisy = add(game, observation)
-            space = game.observation_space
-            assert numpy.array_equal(noisy, numpy.clip(observation + noise, space.low, space.high))
-            self.drawn.append(floats(noise))
-            return noisy
-
-        game.add_noise_to_obs = watched
 
 
 def swing_up(state):
