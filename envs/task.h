@@ -3,8 +3,8 @@
 // A task is a struct without data that names these members (VisualMatch, tasks/visual_match.h, is an example):
 //   kName, kDescription (one line), kNumActions, kActionNames     constants
 //   num_actions(params)                  optional: how many of the kNumActions there are, the first ones
-//   kActionNumbers                       instead of the names and numbers of actions, of a continuous action: an array
-//   of ActionNumber kMemoryDemand, kSource               what it asks of memory, in a few words; where it was published
+//   kActionNumbers                       of a continuous action, instead of the two: an array of ActionNumber
+//   kMemoryDemand, kSource               what it asks of memory, in a few words; where it was published
 //   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is none;
 //                                        where the figure comes from, or why there is none
 //   Options                              host-side options, with list_options(OptionList&) and, best by TaskOptions,

@@ -13,10 +13,9 @@ namespace engram {
 
 class ActingState {
  public:
-  // Every row at the beginning of an episode, on the network's device. `dtype`: of LibTorch's products on a GPU. With
-  // the seed of an agent's run, row i draws as environment i of `engram evaluate` does. No episode has more than
-  // `most_steps`, for which the network was made.
-  // `action`: the task's.
+  // Every row at the beginning of an episode, on the network's device. `action`: the task's; `dtype`: of LibTorch's
+  // products on a GPU. With the seed of an agent's run, row i draws as environment i of `engram evaluate` does. No
+  // episode has more than `most_steps`, for which the network was made.
   ActingState(std::shared_ptr<AgentNetwork> network, const ActionSpec& action, torch::ScalarType dtype, int num_rows,
               std::uint64_t seed, int most_steps);
   // Goes on from where `other` stands on its own.

@@ -113,7 +113,6 @@ std::string of_critics(const Diagnosis& sampled, const Diagnosis* replayed) {
          ").";
 }
 
-// What else keeps it from learning.
 // Of actions drawn uniformly, nats.
 double entropy_at_random(const ActionSpec& action) {
   if (!action.continuous()) return std::log(action.names.size());
@@ -122,6 +121,7 @@ double entropy_at_random(const ActionSpec& action) {
   return entropy;
 }
 
+// What else keeps it from learning.
 void add_phases(const Diagnosis& sampled, const ActionSpec& action, const std::string& surer_by,
                 std::vector<std::string>& sentences) {
   const std::string& decisive = sampled.decisions->phase;

@@ -206,18 +206,11 @@ std::vector<const PlannedRun*> runs_of_call(const std::vector<PlannedRun>& runs,
   return mine;
 }
 
-void keep_places_of(const std::vector<const PlannedRun*>& runs, std::vector<TunedPlace>& places) {
+// Those that some of these runs are of.
+std::vector<TunedPlace> places_of(const std::vector<const PlannedRun*>& runs, std::vector<TunedPlace> places) {
   std::set<std::string> wanted;
   for (const PlannedRun* run : runs) wanted.insert(run->place());
   std::erase_if(places, [&](const TunedPlace& place) { return !wanted.contains(place.place); });
-}
-
-// Those of them that have not chosen yet.
-std::vector<TunedPlace> still_to_tune(std::vector<TunedPlace> places, const std::vector<const PlannedRun*>& runs) {
-  std::set<std::string> untuned;
-  for (const PlannedRun* run : runs)
-    if (!run->tuned) untuned.insert(run->place());
-  std::erase_if(places, [&](const TunedPlace& place) { return !untuned.contains(place.place); });
   return places;
 }
 
@@ -246,17 +239,19 @@ int run_compare(const std::vector<std::string>& arguments) {
   const fs::path directory = options.run;
   const Wanted wanted = find_experiment(options, line->settings);
   const Earlier earlier = find_earlier(options);
-  std::vector<TunedPlace> tuned_places;
+  std::vector<TunedPlace> all_places;
   // Of the whole experiment: whether all memories have as many tries does not depend on what is selected.
-  if (wanted.all.tune) tuned_places = plan_tries(wanted.all, tuning_folder(directory));
+  if (wanted.all.tune) all_places = plan_tries(wanted.all, tuning_folder(directory));
   // What an earlier report has chosen is not tried again.
-  const TuneRecords chosen_earlier = earlier.runs.tuning(tuned_places);
+  const TuneRecords chosen_earlier = earlier.runs.tuning(all_places);
   std::vector<PlannedRun> all = plan_runs(wanted.all, directory, chosen_earlier);
   std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
   if (runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");
   if (options.tune_only && !wanted.all.tune) throw UserError("--tune-only is for an experiment with a section [tune]");
-  keep_places_of(runs, tuned_places);
-  std::vector<TunedPlace> places = still_to_tune(tuned_places, runs);
+  const std::vector<TunedPlace> tuned_places = places_of(runs, all_places);
+  std::vector<const PlannedRun*> untuned = runs;
+  std::erase_if(untuned, [](const PlannedRun* run) { return run->tuned.has_value(); });
+  std::vector<TunedPlace> places = places_of(untuned, all_places);
   if (!places.empty() && shard.count > 1)
     throw UserError(
         "--shard " + options.shard + " and [tune] of which " + counted(places.size(), "place") +

@@ -151,10 +151,4 @@ TuneOutcome tune(const fs::path& tuning, const TuneOptions& options, std::vector
   return outcome;
 }
 
-bool all_are_tuned(const fs::path& tuning, const std::vector<TunedPlace>& places) {
-  return std::ranges::all_of(places, [&](const TunedPlace& place) {
-    return read_tune_record(record_file(tuning, place.place)).chosen.has_value();
-  });
-}
-
 }  // namespace engram

@@ -47,7 +47,4 @@ using RungRunner = std::function<RunsOutcome(std::size_t rung, const std::vector
 TuneOutcome tune(const std::filesystem::path& tuning, const TuneOptions& options, std::vector<TunedPlace>& places,
                  const RungRunner& run_rung);
 
-// Whether all of them have chosen.
-bool all_are_tuned(const std::filesystem::path& tuning, const std::vector<TunedPlace>& places);
-
 }  // namespace engram

@@ -104,7 +104,8 @@ class CpuEnvironments {
   using Advance = void (VecEnv::*)(std::span<const std::int32_t>);
 
   py::tuple advance(const py::array& action_N, Advance advance) {
-    const std::span<const std::int32_t> actions = info().action.continuous() ? number_rows(action_N) : int32_actions(action_N);
+    const std::span<const std::int32_t> actions =
+        info().action.continuous() ? number_rows(action_N) : int32_actions(action_N);
     const py::ssize_t size = environments_->size();
     py::array_t<double> rewards(size);
     py::array_t<bool> terminations(size), truncations(size);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -75,6 +76,9 @@ struct Tuning {
   }
 
   TuneRecord record(const std::string& place) const { return read_tune_record(record_file(folder.path(), place)); }
+  bool all_are_tuned() const {
+    return std::ranges::all_of(places, [&](const TunedPlace& place) { return record(place.place).chosen.has_value(); });
+  }
 };
 
 std::vector<int> numbers(const TuneRung& rung) {
@@ -105,7 +109,7 @@ TEST_CASE("the best half of each rung goes on from where it is, place by place, 
   CHECK(gru.rungs[1].steps == 200);
   CHECK(*gru.chosen == Settings{{"learner.learning_rate", "2e-4"}});
   CHECK(*tuning.record("t/lstm").chosen == Settings{{"learner.learning_rate", "4e-4"}});
-  CHECK(all_are_tuned(tuning.folder.path(), tuning.places));
+  CHECK(tuning.all_are_tuned());
   CHECK(steps_of_tuning(*tuning.experiment.tune, plan_tries(tuning.experiment, "x").front()) == 2 * (4 * 40 + 2 * 160));
   tuning.go();
   CHECK(tuning.ran.empty());  // what is chosen is chosen
@@ -118,7 +122,7 @@ TEST_CASE("a stopped tuning goes on with the rung that it was in, and chooses wh
   stopped.stops_at = 1;
   CHECK(stopped.go().stopped);
   CHECK(stopped.record("t/gru").rungs.size() == 1);
-  CHECK_FALSE(all_are_tuned(stopped.folder.path(), stopped.places));
+  CHECK_FALSE(stopped.all_are_tuned());
   stopped.stops_at = 100;
   const std::size_t rungs = whole.ran.size();
   CHECK_FALSE(stopped.go().stopped);
@@ -146,7 +150,7 @@ TEST_CASE("a try that diverges is out, and any other failure leaves the rung to 
   for (const char* seed : {"8", "9"})  // as run_all() does before it tries again
     std::filesystem::remove(broken.folder / "failures/t/gru/try1" / (std::string(seed) + ".txt"));
   CHECK(broken.go().failed.empty());
-  CHECK(all_are_tuned(broken.folder.path(), broken.places));
+  CHECK(broken.all_are_tuned());
 
   Tuning lost("");
   for (const char* number : {"1", "2", "3", "4"})

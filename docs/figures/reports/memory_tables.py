@@ -12,12 +12,10 @@ that came so far where others did not. Return and episodes are of the runs whose
 
 import argparse
 import collections
-import csv
-import pathlib
 import statistics
-import sys
 
-FOLDER = pathlib.Path(__file__).resolve().parent
+from published_runs import FOLDER, end_of_table, rows_of, write_or_check
+
 RESULTS = FOLDER.parent / "results.md"
 GROUPS = [
     {"tmaze_10": "T-maze 10", "tmaze_20": "T-maze 20", "tmaze_50": "T-maze 50"},
@@ -90,9 +88,7 @@ def with_tables(text, rows):
         if len(found) > 1 or (not found and behind is None):
             raise SystemExit(f"memory_tables: results.md has {len(found)} tables of '{first}'")
         if found:
-            begin = end = found[0]
-            while lines[end].startswith("|"):
-                end += 1
+            begin, end = found[0], end_of_table(lines, found[0])
         else:
             lines[behind:behind] = [""]
             begin = end = behind + 1
@@ -105,15 +101,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    with open(FOLDER / "memories.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    text = RESULTS.read_text()
-    right = with_tables(text, rows)
-    if not check:
-        RESULTS.write_text(right)
-    elif right != text:
-        print("docs/figures/results.md has other tables than docs/figures/reports/memories.csv makes", file=sys.stderr)
-        sys.exit(1)
+    runs = "memories.csv"
+    write_or_check(RESULTS, with_tables(RESULTS.read_text(), rows_of(runs)), runs, check)
 
 
 if __name__ == "__main__":

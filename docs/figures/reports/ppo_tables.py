@@ -11,10 +11,9 @@ A memory has learnt a task where its success is more than half of the way from c
 import argparse
 import collections
 import csv
-import pathlib
-import sys
 
-FOLDER = pathlib.Path(__file__).resolve().parent
+from published_runs import FOLDER, end_of_table, rows_of, write_or_check
+
 PAGE = FOLDER.parent / "ppo.md"
 CHANCE = {"tmaze_20": 1 / 2, "tmaze_50": 1 / 2, "visual_match_100": 1 / 3, "key_to_door_60": 0,
           "repeat_first_medium": 1 / 4, "repeat_first_hard": 1 / 4, "repeat_previous_easy": 0,
@@ -24,11 +23,6 @@ RATES = ("3e-4", "1e-3", "3e-3")
 COLUMNS = ("task", "backbone", "learner", "seed", "control", "state", "final_success", "sampled_success", "mean_return",
            "environment_steps", "width", "parameters", "state_bytes", "flops_per_step", "mlp_width", "mlp_parameters",
            "mlp_flops_per_step", "evaluations")
-
-
-def rows_of(name):
-    with open(FOLDER / name, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def learnt(task, success):
@@ -91,10 +85,7 @@ def with_tables(text, rows):
         found = [i for i, line in enumerate(lines) if line == table[0]]
         if len(found) != 1:
             raise SystemExit(f"ppo_tables: ppo.md has {len(found)} tables that begin '{table[0]}'")
-        end = found[0]
-        while lines[end].startswith("|"):
-            end += 1
-        lines[found[0]:end] = table
+        lines[found[0]:end_of_table(lines, found[0])] = table
     return "\n".join(lines)
 
 
@@ -120,13 +111,8 @@ def main():
     if arguments.runs or arguments.both:
         write_runs(arguments.runs or arguments.both, both=bool(arguments.both))
         return
-    text = PAGE.read_text()
-    right = with_tables(text, rows_of("memories_ppo.csv"))
-    if not arguments.check:
-        PAGE.write_text(right)
-    elif right != text:
-        print("docs/figures/ppo.md has other tables than docs/figures/reports/memories_ppo.csv makes", file=sys.stderr)
-        sys.exit(1)
+    runs = "memories_ppo.csv"
+    write_or_check(PAGE, with_tables(PAGE.read_text(), rows_of(runs)), runs, arguments.check)
 
 
 if __name__ == "__main__":

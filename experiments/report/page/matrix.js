@@ -58,11 +58,11 @@ const drawMatrix = (holder) => {
   const sortValue = (memory) => {
     if (columns.includes(chosen.sort)) return shownEstimate(chosen.sort, memory)?.value ?? -1;
     const mean = meanOf(memory);
-    return mean ? mean.value - 2 * mean.lacking : -Infinity;
+    return mean ? mean.value - 2 * mean.lacking : -2 * columns.length - 1;
   };
   const byText = new Map([["name", memoryName], ["learner", learnerName]]), text = byText.get(chosen.sort);
   const order = (labels) => [...labels].sort((a, b) => text ? text(a).localeCompare(text(b), "en", {numeric: true})
-    : sortValue(b) === sortValue(a) ? 0 : sortValue(b) - sortValue(a));
+    : sortValue(b) - sortValue(a));
   const ordered = (labels) => [...order(labels.filter((label) => !isControl(label))), ...order(labels.filter(isControl))];
   const groupOf = GROUPS.get(chosen.group) ?? (() => "");
   // Groups in the order of their best row.
