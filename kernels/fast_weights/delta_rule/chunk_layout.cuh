@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "kernels/common/launch.cuh"
 #include "kernels/common/tensor_core.cuh"
@@ -46,6 +47,14 @@ struct Triangles {
     return (row * (row + 1) / 2 + column) * kBlock;
   }
 };
+
+// What of them a walk takes that reads the memory, and one that only writes to it.
+template <typename T>
+struct SolveTriangles {
+  T solve[kSolveMatrices<T>][Triangles<T>::kElements];
+};
+template <typename T, bool kReads>
+using TrianglesOf = std::conditional_t<kReads, Triangles<T>, SolveTriangles<T>>;
 
 // Calls function(rule, T{}, width constant).
 template <typename Function>
@@ -115,8 +124,8 @@ struct Segments {
   // so that the sizes of buffers and the results depend on no device.
   template <typename T>
   static Segments of(const DeltaRuleShape& shape) {
-    constexpr std::int64_t kMostChains = 64;  // pairs times segments: half of a large GPU's multiprocessors
-    constexpr int kFewestChunks = 8, kFewestSegments = 4;  // below, the second walk costs more than it saves
+    constexpr std::int64_t kMostChains = 128;              // pairs times segments: a large GPU's multiprocessors
+    constexpr int kFewestChunks = 8, kFewestSegments = 3;  // below, the second walk costs more than it saves
     const int chunks = (shape.time + kChunk<T> - 1) / kChunk<T>;
     std::int64_t count = shape.segments;
     if (count == 0) {

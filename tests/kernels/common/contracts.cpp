@@ -65,7 +65,30 @@ TEST_CASE("the delta rule refuses shapes outside the contract") {
     CHECK(refused([&] { delta_rule_step(step, rows, nullptr); }));
 }
 
-TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads alone") {
+TEST_CASE("sequences are cut into segments where they are few and long") {
+  const auto segments = [](DeltaRuleShape shape) { return delta_rule_segments(shape, Dtype::kBfloat16); };
+  CHECK(segments({64, 781, 2, 56}) == 1);  // the learner's
+  CHECK(segments({1, 781, 2, 56}) == 1);
+  CHECK(segments({8, 1024, 16, 128}) == 1);
+  CHECK(segments({1, 8192, 8, 128}) == 16);
+  CHECK(delta_rule_segments({1, 8192, 8, 128}, Dtype::kFloat32) == 16);
+  CHECK(segments({2, 8192, 16, 128}) == 4);
+  CHECK(segments({1, 65536, 1, 64}) == 128);
+  // As many as are asked for, but at most one a chunk, and no more than equal lengths fill.
+  CHECK(segments({1, 640, 1, 64, 4}) == 4);
+  CHECK(segments({1, 640, 1, 64, 100}) == 10);
+  CHECK(segments({1, 640, 1, 64, 6}) == 5);
+  CHECK(segments({1, 8192, 8, 128, 1}) == 1);
+  CHECK(refused([] { delta_rule_segments({1, 640, 1, 64, -1}, Dtype::kFloat32); }));
+  // Buffers have room for what joins segments: forward three states for all but one, backward one.
+  constexpr std::size_t kJoint = 2 * 2 * 64 * 64 * sizeof(float);
+  CHECK(delta_rule_saved_bytes({1, 781, 2, 56, 3}, Dtype::kBfloat16) ==
+        delta_rule_saved_bytes({1, 781, 2, 56, 1}, Dtype::kBfloat16) + 3 * kJoint);
+  CHECK(delta_rule_backward_scratch_bytes({1, 781, 2, 56, 3}, Dtype::kFloat32) ==
+        delta_rule_backward_scratch_bytes({1, 781, 2, 56, 1}, Dtype::kFloat32) + kJoint);
+}
+
+TEST_CASE("a warpgroup walks the delta rule's chunks of aligned heads alone") {
   alignas(16) static constexpr char memory[32] = {};
   const DeltaRuleInput taken{{3, 100, 2, 56}, Dtype::kBfloat16, 1.0f,   3 * 112, memory,
                              memory,          memory + 16,      memory, nullptr};
@@ -77,7 +100,9 @@ TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads al
   CHECK(reason([](DeltaRuleInput&) {}).empty());
   CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 64; }).empty());
   CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 8; }).empty());
-  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 72; }) == "head width 72 is above 64");
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 72, input.row_stride = 144; }).empty());
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.segments = 2; }) == "a sequence of narrow heads in 2 segments");
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 128, input.shape.segments = 2; }).empty());
   CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 50; }) == "rows aligned to 4 bytes, not 16");
   CHECK(reason([](DeltaRuleInput& input) { input.row_stride += 4; }) == "rows aligned to 8 bytes, not 16");
   CHECK(reason([](DeltaRuleInput& input) { input.k_BTHD = memory + 2; }) == "rows aligned to 4 bytes, not 16");
