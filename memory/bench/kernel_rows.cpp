@@ -251,6 +251,10 @@ std::vector<std::function<KernelRow()>> kernel_rows() {
     rows.push_back([=] { return delta_rule_row(kLong, 0, rule); });
     rows.push_back([=] { return delta_step_row(4096, 2, 50, rule); });
   }
+  // As flash-linear-attention and FlashQLA are measured.
+  for (const BenchRule& rule : {BenchRule{}, kGatedDelta})
+    for (const int heads : {8, 16, 32})
+      rows.push_back([=] { return delta_rule_row({8, 1024, heads, 128, 128}, 0, rule); });
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return delta_step_row(n, 2, 50); });
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return attention_step_row(n, 2, 50, kWindow); });
   for (const auto& row : delayed_memory_rows()) rows.push_back(row);

@@ -9,7 +9,8 @@
 // for t < length_B[b]. Outputs and gradients at t >= length are zero; inputs there are never read.
 // Source: Yang et al., "Parallelizing Linear Transformers with the Delta Rule over Sequence Length" (2024), equations
 // 8-11, and "Gated Delta Networks" (2025) for the decay; README.md beside this file has the form used here and the
-// derivation of the backward pass.
+// derivation of the backward pass. Where rows and heads are few and sequences long, these are cut into segments whose
+// chunks are walked beside each other.
 //
 // Dimensions: B rows, T steps, H heads, D head width = K = V, even, 2 <= D <= 128 (padded inside to 64 or 128).
 // Element types: q, k, v, beta, output and their gradients are all float or all bfloat16 (`dtype`); the state of a step
@@ -24,7 +25,8 @@
 // q, k and v and of their gradients are `row_stride` elements apart (even, H * D to 2^24). All else is contiguous.
 // Alignment: 4 bytes for bfloat16, 8 for float; 16 where D and row_stride allow it is faster.
 // Aliasing: no output may overlap an input or another output. Scratch and saved buffers: 16-byte aligned, any contents.
-// All work is queued on `stream`; nothing synchronises. The same input gives the same bits. Devices: 8.0 and later.
+// All work is queued on `stream`; nothing synchronises. The same input and number of segments give the same bits, and
+// the shape alone decides on that number where it names none. Devices: 8.0 and later.
 // Errors: std::runtime_error for a shape outside the contract or a failed launch.
 #pragma once
 
@@ -42,7 +44,7 @@ struct DeltaRuleShape {
   int time;
   int heads;
   int width;
-  int segments = 0;  // of a sequence, that are walked beside each other; 0: as many as pay (README.md, "In segments")
+  int segments = 0;  // of a sequence, which are walked beside each other; 0: as many as pay (README.md, "In segments")
 };
 
 enum class FastWeightWrite { kDelta, kSum };

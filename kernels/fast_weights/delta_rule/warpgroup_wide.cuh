@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/fast_weights/delta_rule/warpgroup_chain.cuh"
 

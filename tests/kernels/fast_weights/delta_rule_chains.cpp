@@ -101,7 +101,7 @@ TEST_CASE("chains of the delta rule: small shapes, forward, then with every comb
     }
   // Wide heads in segments.
   for (const int width : {72, 128})
-    for (const int segments : {2, 3, 5})
+    for (const int segments : {2, 3, 6})
       for (const DecayKind decay : {DecayKind::kNone, DecayKind::kMixed, DecayKind::kForgetful}) {
         Case c{{3, 330, 2, width, segments}};
         c.decay = decay, c.gap = 8, c.seed = seed++;

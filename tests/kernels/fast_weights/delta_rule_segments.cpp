@@ -34,7 +34,7 @@ TEST_CASE("small shapes in segments, forward and backward") {
   unsigned seed = 9000;
   for (const Dtype dtype : kDtypes)
     for (const int width : {16, 50, 56, 100, 128})
-      for (const int segments : {2, 3, 5}) {
+      for (const int segments : {2, 3, 6}) {
         Case c{{3, dtype == Dtype::kBfloat16 ? 330 : 170, 2, width, segments}, dtype};
         c.gap = width % 4;
         for (const OtherRule& rule : all_rules()) {
