@@ -14,7 +14,7 @@ int delta_rule_segments(const DeltaRuleShape& shape, Dtype dtype);
 
 enum class DeltaRuleChain {
   kSlices,     // warps that share slices of a head's values: every input and device
-  kWarpgroup,  // one warpgroup a head, all products wgmma: what supports_delta_rule_warpgroup says
+  kWarpgroup,  // one warpgroup for 64 values, all products wgmma: what supports_delta_rule_warpgroup says
 };
 
 // Whether kWarpgroup takes the input: the delta rule, bfloat16, heads of at most 64, a sequence in one segment, and
