@@ -278,9 +278,8 @@ void delta_rule_backward_by(DeltaRuleChain chain, const DeltaRuleInput& input, c
 
 void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const void* output_gradient_BTHD,
                          const DeltaRuleInputGradient& input_gradient, void* scratch, cudaStream_t stream) {
-  const bool fast = static_cast<bool>(supports_delta_rule_warpgroup(input, output_gradient_BTHD));
-  delta_rule_backward_by(fast ? DeltaRuleChain::kWarpgroup : DeltaRuleChain::kSlices, input, saved,
-                         output_gradient_BTHD, input_gradient, scratch, stream);
+  delta_rule_backward_by(chosen_delta_rule_chain(input, output_gradient_BTHD), input, saved, output_gradient_BTHD,
+                         input_gradient, scratch, stream);
 }
 
 }  // namespace engram

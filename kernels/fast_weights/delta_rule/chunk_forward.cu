@@ -351,8 +351,7 @@ void delta_rule_forward_by(DeltaRuleChain chain, const DeltaRuleInput& input, vo
 }
 
 void delta_rule_forward(const DeltaRuleInput& input, void* output_BTHD, void* saved, cudaStream_t stream) {
-  const bool fast = static_cast<bool>(supports_delta_rule_warpgroup(input, output_BTHD));
-  delta_rule_forward_by(fast ? DeltaRuleChain::kWarpgroup : DeltaRuleChain::kSlices, input, output_BTHD, saved, stream);
+  delta_rule_forward_by(chosen_delta_rule_chain(input, output_BTHD), input, output_BTHD, saved, stream);
 }
 
 }  // namespace engram

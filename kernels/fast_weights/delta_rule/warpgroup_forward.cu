@@ -220,4 +220,18 @@ Support supports_delta_rule_warpgroup(const DeltaRuleInput& input, const void* o
   return supports_delta_rule_warpgroup(input);
 }
 
+bool delta_rule_warpgroup_pays(const DeltaRuleInput& input) {
+  // A wide chain is a block's, where slices are eight: with fewer the multiprocessors stand idle.
+  constexpr std::int64_t kFewestWideChains = 64;
+  const DeltaRuleShape& shape = input.shape;
+  return shape.width <= delta_rule::warpgroup::kWidth ||
+         std::int64_t{shape.batch} * shape.heads * delta_rule::Segments::of<bf16>(shape).count >= kFewestWideChains;
+}
+
+DeltaRuleChain chosen_delta_rule_chain(const DeltaRuleInput& input, const void* output_BTHD) {
+  return delta_rule_warpgroup_pays(input) && supports_delta_rule_warpgroup(input, output_BTHD)
+             ? DeltaRuleChain::kWarpgroup
+             : DeltaRuleChain::kSlices;
+}
+
 }  // namespace engram

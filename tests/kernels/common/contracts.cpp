@@ -113,6 +113,16 @@ TEST_CASE("a warpgroup walks the delta rule's chunks of aligned heads alone") {
   CHECK(reason([](DeltaRuleInput& input) { input.write = FastWeightWrite::kSum; }) == "the sum rule");
   static constexpr float decay = 0;
   CHECK(reason([](DeltaRuleInput& input) { input.log_decay_BTH = &decay; }).empty());
+  const auto pays = [&](DeltaRuleShape shape) {
+    DeltaRuleInput input = taken;
+    input.shape = shape;
+    return delta_rule_warpgroup_pays(input);
+  };
+  CHECK(pays({1, 100, 1, 64}));
+  CHECK(pays({8, 1024, 8, 128}));
+  CHECK_FALSE(pays({7, 1024, 9, 128}));
+  CHECK(pays({1, 8192, 8, 128}));  // in eight segments
+  CHECK_FALSE(pays({1, 8192, 8, 128, 4}));
   CHECK(supports_delta_rule_warpgroup(taken, memory + 8).reason() ==
         "an output or a gradient of it that is not aligned to 16 bytes");
 }

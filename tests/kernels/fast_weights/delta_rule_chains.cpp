@@ -7,6 +7,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/common/architecture.h"
@@ -128,15 +129,15 @@ TEST_CASE("chains of the delta rule: both passes equal the recurrence's at the e
   check_each(decayed_edges(), check_chains);
 }
 
-TEST_CASE("the delta rule takes a warpgroup's chain where it is supported, and slices elsewhere") {
+TEST_CASE("the delta rule takes a warpgroup's chain where it is supported and pays, and slices elsewhere") {
   if (skip_without_gpu()) return;
   constexpr OtherRule kRules[] = {{FastWeightWrite::kDelta, DecayKind::kNone},
                                   {FastWeightWrite::kDelta, DecayKind::kMild},
                                   {FastWeightWrite::kSum, DecayKind::kMild}};
   for (const OtherRule& rule : kRules)
-    for (const int width : {50, 56, 72})
+    for (const auto& [batch, width] : {std::pair{3, 50}, {3, 56}, {3, 72}, {31, 72}, {32, 72}})
       for (const int gap : {0, 4, 8}) {
-        Case c{{3, 200, 2, width}};
+        Case c{{batch, 200, 2, width}};
         c.gap = gap, c.write = rule.write, c.decay = rule.decay;
         INFO(c.name());
         DeviceProblem device(c, make_problem(c));
@@ -152,7 +153,7 @@ TEST_CASE("the delta rule takes a warpgroup's chain where it is supported, and s
           return run([&] { device.forward_by(chain), device.backward_by(chain); });
         };
         const auto taken = run([&] { device.forward(), device.backward(); });
-        CHECK(taken == by(supported ? kWarpgroup : kSlices));
+        CHECK(taken == by(supported && (width == 56 || batch == 32) ? kWarpgroup : kSlices));
         if (!supported) CHECK_THROWS_AS(device.forward_by(kWarpgroup), std::runtime_error);
         if (!supported) CHECK_THROWS_AS(device.backward_by(kWarpgroup), std::runtime_error);
       }
