@@ -231,12 +231,17 @@ void launch_backward(DeltaRuleChain chain, const DeltaRuleInput& input, const vo
   const BackwardScratch<T> scratch{state_gradient, state_gradient + (layout.error - layout.state)};
   const Prepared<T> prepared{static_cast<const Triangles<T>*>(saved),
                              reinterpret_cast<const Decays<T>*>(base + layout.decay)};
-  const bool by_warpgroup = kHasWarpgroupChain<Rule, T, kWidth> && chain == DeltaRuleChain::kWarpgroup;
-  if constexpr (kHasWarpgroupChain<Rule, T, kWidth>)
-    if (by_warpgroup) launch_warpgroup_backward<Rule>(problem, rows.output_gradient, prepared, scratch, stream);
+  auto joints = Joints::of(layout, const_cast<T*>(base));
+  joints.ends = reinterpret_cast<float*>(state_gradient + (layout.decay - layout.state));
+  const bool by_warpgroup = kHasWarpgroupChain<Rule, T> && chain == DeltaRuleChain::kWarpgroup;
+  if constexpr (kHasWarpgroupChain<Rule, T>)
+    if (by_warpgroup) {
+      if constexpr (kWidth == 64)
+        launch_warpgroup_backward<Rule>(problem, rows.output_gradient, prepared, scratch, stream);
+      else
+        launch_wide_backward<Rule>(problem, rows.output_gradient, prepared, scratch, joints, stream);
+    }
   if (!by_warpgroup) {
-    auto joints = Joints::of(layout, const_cast<T*>(base));
-    joints.ends = reinterpret_cast<float*>(state_gradient + (layout.decay - layout.state));
     if (problem.segments.count > 1) {
       launch_recurrence<Rule, T, kWidth, true>(problem, rows, prepared, scratch, joints, stream);
       launch_join<true, Rule, T, kWidth>(problem, prepared.decays, joints, stream);
@@ -273,9 +278,8 @@ void delta_rule_backward_by(DeltaRuleChain chain, const DeltaRuleInput& input, c
 
 void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const void* output_gradient_BTHD,
                          const DeltaRuleInputGradient& input_gradient, void* scratch, cudaStream_t stream) {
-  const bool fast = static_cast<bool>(supports_delta_rule_warpgroup(input, output_gradient_BTHD));
-  delta_rule_backward_by(fast ? DeltaRuleChain::kWarpgroup : DeltaRuleChain::kSlices, input, saved,
-                         output_gradient_BTHD, input_gradient, scratch, stream);
+  delta_rule_backward_by(chosen_delta_rule_chain(input, output_gradient_BTHD), input, saved, output_gradient_BTHD,
+                         input_gradient, scratch, stream);
 }
 
 }  // namespace engram

@@ -36,23 +36,6 @@ struct ForwardExchange : DecayedUpdate<T, Rule::kDecay && kReads>, HandedState<T
 // A walk that only writes to the memory has small stages: two blocks of two slices share a multiprocessor.
 constexpr int kEndSlices = 2, kEndStages = 2, kEndThreads = 64 * kEndSlices + kProducerThreads;
 
-// Stores the identity's walk to a segment's end, M^T, as right operands both ways. As accumulators two tiles of 8 keys
-// are, half by half of the rows, operands with k along keys.
-template <int kWidth, int kTiles>
-__device__ void store_transition(const Joints& joints, std::int64_t joint, const Accumulator (&state)[kTiles], int row,
-                                 int first_key) {
-#pragma unroll
-  for (int i = 0; i < kTiles; ++i)
-    store_operand(joints.transition + joint + joint_tiles<kWidth>(row, first_key) + i * kOperandTile, state[i]);
-#pragma unroll
-  for (int i = 0; i < kTiles; i += 2)
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      store_tile(
-          joints.adjoint + joint + joint_tiles<kWidth>(first_key + 8 * i, row) + half * kOperandTile,
-          {{state[i].x[2 * half], state[i].x[2 * half + 1], state[i + 1].x[2 * half], state[i + 1].x[2 * half + 1]}});
-}
-
 // With kReads a segment's walk from its first state: outputs, and what the backward pass needs. Without, that from a
 // zero state to the segment's end, and in as many more blocks the delta rule's walk of the identity, without values.
 template <typename Rule, typename T, int kWidth, int kParts, int kStages, bool kReads>
@@ -319,9 +302,15 @@ void launch_forward(DeltaRuleChain chain, const DeltaRuleInput& input, void* out
   launch_prepare<Rule, T, kWidth>(problem, triangles, decays, stream);
   const Prepared<T> prepared{triangles, decays};
   const ForwardOutput<T> out{static_cast<T*>(output), base + layout.state, base + layout.error};
-  if constexpr (kHasWarpgroupChain<Rule, T, kWidth>)
-    if (chain == DeltaRuleChain::kWarpgroup) return launch_warpgroup_forward<Rule>(problem, prepared, out, stream);
   const Joints joints = Joints::of(layout, base);
+  if constexpr (kHasWarpgroupChain<Rule, T>)
+    if (chain == DeltaRuleChain::kWarpgroup) {
+      if constexpr (kWidth == 64)
+        launch_warpgroup_forward<Rule>(problem, prepared, out, stream);
+      else
+        launch_wide_forward<Rule>(problem, prepared, out, joints, stream);
+      return;
+    }
   if (problem.segments.count > 1) {
     launch_ends<Rule, T, kWidth>(problem, prepared, joints, stream);
     launch_join<false, Rule, T, kWidth>(problem, decays, joints, stream);
@@ -362,8 +351,7 @@ void delta_rule_forward_by(DeltaRuleChain chain, const DeltaRuleInput& input, vo
 }
 
 void delta_rule_forward(const DeltaRuleInput& input, void* output_BTHD, void* saved, cudaStream_t stream) {
-  const bool fast = static_cast<bool>(supports_delta_rule_warpgroup(input, output_BTHD));
-  delta_rule_forward_by(fast ? DeltaRuleChain::kWarpgroup : DeltaRuleChain::kSlices, input, output_BTHD, saved, stream);
+  delta_rule_forward_by(chosen_delta_rule_chain(input, output_BTHD), input, output_BTHD, saved, stream);
 }
 
 }  // namespace engram

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "kernels/common/launch.cuh"
 #include "kernels/common/tensor_core.cuh"
@@ -46,6 +47,14 @@ struct Triangles {
     return (row * (row + 1) / 2 + column) * kBlock;
   }
 };
+
+// What of them a walk takes that reads the memory, and one that only writes to it.
+template <typename T>
+struct SolveTriangles {
+  T solve[kSolveMatrices<T>][Triangles<T>::kElements];
+};
+template <typename T, bool kReads>
+using TrianglesOf = std::conditional_t<kReads, Triangles<T>, SolveTriangles<T>>;
 
 // Calls function(rule, T{}, width constant).
 template <typename Function>

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/fast_weights/delta_rule/chunk_layout.cuh"
 
@@ -33,17 +32,13 @@ struct StageQueries {
 };
 template <typename T, int kWidth>
 struct StageQueries<T, kWidth, false> {};
-template <typename T>
-struct SolveTriangles {
-  T solve[kSolveMatrices<T>][Triangles<T>::kElements];  // of Triangles
-};
 
 // kReads: with what reading the memory takes, beside what writing to it does.
 template <typename Rule, typename T, int kWidth, bool kReads = true>
 struct Stage : StageDecays<T, Rule::kDecay>, StageQueries<T, kWidth, kReads> {
   T k[kChunk<T> * kRowStride<kWidth>];
   T value[kChunk<T> * kValueStride];  // the block's columns of v, or of the output's gradient
-  std::conditional_t<kReads, Triangles<T>, SolveTriangles<T>> triangles;
+  TrianglesOf<T, kReads> triangles;
   float beta[kChunk<T>];
 };
 

@@ -46,6 +46,23 @@ __device__ inline void store_tile(float* tile, const Accumulator& x) {
   reinterpret_cast<float4*>(tile)[lane_id()] = make_float4(x.x[0], x.x[1], x.x[2], x.x[3]);
 }
 
+// Stores the identity's walk to a segment's end, M^T, as right operands both ways. As accumulators two tiles of 8 keys
+// are, half by half of the rows, operands with k along keys.
+template <int kWidth, int kTiles>
+__device__ void store_transition(const Joints& joints, std::int64_t joint, const Accumulator (&state)[kTiles], int row,
+                                 int first_key) {
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i)
+    store_operand(joints.transition + joint + joint_tiles<kWidth>(row, first_key) + i * kOperandTile, state[i]);
+#pragma unroll
+  for (int i = 0; i < kTiles; i += 2)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      store_tile(
+          joints.adjoint + joint + joint_tiles<kWidth>(first_key + 8 * i, row) + half * kOperandTile,
+          {{state[i].x[2 * half], state[i].x[2 * half + 1], state[i + 1].x[2 * half], state[i + 1].x[2 * half + 1]}});
+}
+
 // Turns the ends of walks from zero into those of the sequence, one segment after the other, from the first or, of
 // gradients, from the last.
 template <bool kReverse, typename Rule, typename T, int kWidth>

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
 
   if (warpgroup_id() == 1) {
     shrink_registers<kCopyRegisters>();
-    bring_chunks<Rule, true>(ring, barriers, problem, {output_gradient, step_stride}, prepared);
+    bring_chunks<Rule, true, kWidth, true>(ring, barriers, problem, {output_gradient, step_stride}, prepared, 0);
     return;
   }
   grow_registers<kComputeRegisters>();
@@ -83,8 +83,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     __syncwarp();  // keeps the stores from being issued before the products
     put(patch, state_gradient.high);
     __syncwarp();
-    store_state(scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth>, patch, width,
-                own_value);
+    store_state(
+        scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth> + own_value * kWidth,
+        patch, own_value < width);
     wait_for_products<1>();
     hold_registers(x);
     hold(product);

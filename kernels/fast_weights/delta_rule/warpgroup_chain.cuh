@@ -12,6 +12,7 @@
 #include "base/support.h"
 #include "kernels/common/wgmma.cuh"
 #include "kernels/fast_weights/delta_rule/chunk_layout.cuh"
+#include "kernels/fast_weights/delta_rule/segments.cuh"
 
 namespace engram::delta_rule {
 
@@ -26,8 +27,8 @@ struct ForwardOutput {
 template <typename T>
 struct BackwardScratch;
 
-template <typename Rule, typename T, int kWidth>
-constexpr bool kHasWarpgroupChain = Rule::kDelta && sizeof(T) == 2 && kWidth == 64;
+template <typename Rule, typename T>
+constexpr bool kHasWarpgroupChain = Rule::kDelta && sizeof(T) == 2;
 
 inline void require(const Support& support) {
   if (!support) throw std::runtime_error("delta rule: a warpgroup's chain: " + support.reason());
@@ -41,6 +42,13 @@ template <typename Rule>
 void launch_warpgroup_backward(const Problem<bf16>& problem, const bf16* output_gradient,
                                const Prepared<bf16>& prepared, const BackwardScratch<bf16>& scratch,
                                cudaStream_t stream);
+// The same of heads padded to 128, in segments; `joints` are used where these are more than one.
+template <typename Rule>
+void launch_wide_forward(const Problem<bf16>& problem, const Prepared<bf16>& prepared, const ForwardOutput<bf16>& out,
+                         const Joints& joints, cudaStream_t stream);
+template <typename Rule>
+void launch_wide_backward(const Problem<bf16>& problem, const bf16* output_gradient, const Prepared<bf16>& prepared,
+                          const BackwardScratch<bf16>& scratch, const Joints& joints, cudaStream_t stream);
 
 namespace warpgroup {
 
@@ -51,22 +59,35 @@ constexpr int kBlocksTogether = 2;  // half of a multiprocessor's registers each
 [[maybe_unused]] constexpr int kCopyRegisters = 40, kComputeRegisters = 208;
 static_assert(kSteps == kWidth);
 
-using RowTile = BlockTile<kSteps, kWidth, 8>;                         // rows: steps; the pad is for products over steps
+// Rows: steps; the pad is for products over steps. Wider tiles only have more columns.
+template <int kColumns>
+using RowTileOf = BlockTile<kSteps, kColumns, 8>;
+using RowTile = RowTileOf<kWidth>;
 using TriangleTile = BlockTile<16, Triangles<bf16>::kElements / 16>;  // the blocks of Triangles beside each other
 
-struct alignas(16) Stage {
-  bf16 k[RowTile::kElements], q[RowTile::kElements];
-  bf16 value[RowTile::kElements];  // v, or the output's gradient
-  Triangles<bf16> triangles;
+template <int kColumns, bool kReads>
+struct StageQueries {
+  bf16 q[RowTileOf<kColumns>::kElements];
+};
+template <int kColumns>
+struct StageQueries<kColumns, false> {};
+// kReads: with what reading the memory takes, beside what writing to it does.
+template <int kColumns, bool kReads>
+struct alignas(16) Stage : StageQueries<kColumns, kReads> {
+  bf16 k[RowTileOf<kColumns>::kElements];
+  bf16 value[RowTileOf<kColumns>::kElements];  // v, or the output's gradient
+  TrianglesOf<bf16, kReads> triangles;
   float beta[kSteps];
 };
-struct alignas(16) DecayedStage : Stage {
+template <int kColumns, bool kReads>
+struct alignas(16) DecayedStage : Stage<kColumns, kReads> {
   float from_start[kSteps], to_end[kSteps];  // of Decays, and in one copy
 };
 constexpr std::size_t kDecayBytes = 2 * kSteps * sizeof(float);
-static_assert(offsetof(Decays<bf16>, high) == kDecayBytes && sizeof(DecayedStage) == sizeof(Stage) + kDecayBytes);
-template <typename Rule>
-using StageOf = std::conditional_t<Rule::kDecay, DecayedStage, Stage>;
+static_assert(offsetof(Decays<bf16>, high) == kDecayBytes &&
+              sizeof(DecayedStage<kWidth, true>) == sizeof(Stage<kWidth, true>) + kDecayBytes);
+template <typename Rule, int kColumns = kWidth, bool kReads = true>
+using StageOf = std::conditional_t<Rule::kDecay, DecayedStage<kColumns, kReads>, Stage<kColumns, kReads>>;
 
 // What a warp stores on its way to global memory: its 16 values of 64 rows, steps or keys. Two lanes bring a row, so
 // that its 32 bytes leave at once. The halves of every other four rows are swapped: the eight rows that are written at
@@ -101,25 +122,30 @@ struct Rows {
   std::int64_t stride;
 };
 
-// Queues this thread's copies of a chunk's rows: eight threads bring a row.
+// Queues this thread's copies of a chunk's rows: eight threads, or sixteen, bring a row.
+template <int kColumns>
 __device__ inline void copy_tile(bf16* tile, const Rows& rows, std::int64_t offset, int valid, int width, int thread) {
-  const int column = thread % 8 * 8, first = thread / 8, stride = static_cast<int>(rows.stride);
+  constexpr int kRowThreads = kColumns / 8;
+  const int column = thread % kRowThreads * 8, first = thread / kRowThreads, stride = static_cast<int>(rows.stride);
   const bf16* const from = rows.data + offset;
 #pragma unroll
-  for (int row = first; row < first + kSteps; row += kWarpgroup / 8) {
+  for (int row = first; row < first + kSteps; row += kWarpgroup / kRowThreads) {
     const bool inside = row < valid && column < width;
     copy_async<16>(tile + RowTile::index(row, column), inside ? from + (row * stride + column) : rows.data, inside);
   }
 }
 
-// The second warpgroup's work: chunks in the order of the walk, each when its slot is empty, of which the last
-// kStages - 1 are on their way at once. `values` are rows of [B, T, H, D] with heads next to each other.
-template <typename Rule, bool kReverse, int kStages>
-__device__ inline void bring_chunks(StageOf<Rule>* ring, RingBarriers<kStages>& barriers, const Problem<bf16>& problem,
-                                    const Rows& values, const Prepared<bf16>& prepared) {
+// The copying warpgroup's work: a segment's chunks in the order of the walk, each when its slot is empty, of which the
+// last kStages - 1 are on their way at once. `values` are rows of [B, T, H, D] with heads next to each other; null:
+// none are brought.
+template <typename Rule, bool kReverse, int kColumns, bool kReads, int kStages>
+__device__ inline void bring_chunks(StageOf<Rule, kColumns, kReads>* ring, RingBarriers<kStages>& barriers,
+                                    const Problem<bf16>& problem, const Rows& values, const Prepared<bf16>& prepared,
+                                    int segment) {
   const auto at = problem.pair(blockIdx.x);
-  const int chunks = (at.length + kSteps - 1) / kSteps, thread = threadIdx.x % kWarpgroup;
-  const auto chunk_at = [&](int i) { return kReverse ? chunks - 1 - i : i; };
+  const auto walked = problem.chunks_of(at, segment);
+  const int chunks = walked.count, thread = threadIdx.x % kWarpgroup;
+  const auto chunk_at = [&](int i) { return walked.first + (kReverse ? chunks - 1 - i : i); };
   const auto beta_of = [&](int i) {
     const int step = chunk_at(i) * kSteps + thread;
     return i < chunks && thread < kSteps && step < at.length ? problem.beta[problem.scalar(at, step)] : bf16{};
@@ -128,23 +154,25 @@ __device__ inline void bring_chunks(StageOf<Rule>* ring, RingBarriers<kStages>& 
   bf16 beta = beta_of(0);  // of the chunk that is published next: waited for, as the copies are, only then
   for (int i = 0; i < chunks + kStages - 2; ++i) {
     if (i < chunks) {
-      StageOf<Rule>& stage = ring[filling.slot];
+      StageOf<Rule, kColumns, kReads>& stage = ring[filling.slot];
       SharedBarrier& full = barriers.full[filling.slot];
       const int chunk = chunk_at(i), begin = chunk * kSteps, valid = min(kSteps, at.length - begin);
       if (i >= kStages) barriers.empty[filling.slot].wait(filling.parity ^ 1);
       if (thread == 0) {
         const std::int64_t at_chunk = problem.chunk_index(blockIdx.x, chunk);
-        full.arrive_expecting(sizeof(Triangles<bf16>) + (Rule::kDecay ? kDecayBytes : 0));
-        full.copy(&stage.triangles, &prepared.triangles[at_chunk], sizeof(Triangles<bf16>));
+        full.arrive_expecting(sizeof(stage.triangles) + (Rule::kDecay ? kDecayBytes : 0));
+        full.copy(&stage.triangles, &prepared.triangles[at_chunk], sizeof(stage.triangles));
         if constexpr (Rule::kDecay) full.copy(stage.from_start, prepared.decays[at_chunk].from_start, kDecayBytes);
       }
       const std::int64_t row = static_cast<std::int64_t>(at.row) * problem.time + begin;
       const std::int64_t head = static_cast<std::int64_t>(at.head) * problem.width;
-      copy_tile(stage.k, {problem.k, problem.row_stride}, row * problem.row_stride + head, valid, problem.width,
-                thread);
-      copy_tile(stage.value, values, row * values.stride + head, valid, problem.width, thread);
-      copy_tile(stage.q, {problem.q, problem.row_stride}, row * problem.row_stride + head, valid, problem.width,
-                thread);
+      copy_tile<kColumns>(stage.k, {problem.k, problem.row_stride}, row * problem.row_stride + head, valid,
+                          problem.width, thread);
+      if (kReads || values.data != nullptr)
+        copy_tile<kColumns>(stage.value, values, row * values.stride + head, valid, problem.width, thread);
+      if constexpr (kReads)
+        copy_tile<kColumns>(stage.q, {problem.q, problem.row_stride}, row * problem.row_stride + head, valid,
+                            problem.width, thread);
       filling.advance();
     }
     commit_copies();
@@ -161,8 +189,8 @@ __device__ inline void bring_chunks(StageOf<Rule>* ring, RingBarriers<kStages>& 
 // One thread sets the barriers up for bring_chunks and the threads that read, each of which speaks for itself:
 // racecheck does not see that a warp's first lane may speak for all after __syncwarp().
 template <int kStages>
-__device__ inline void initialize(RingBarriers<kStages>& barriers) {
-  barriers.initialize(kWarpgroup + 1, kWarpgroup);
+__device__ inline void initialize(RingBarriers<kStages>& barriers, int readers = kWarpgroup) {
+  barriers.initialize(kWarpgroup + 1, readers);
 }
 
 // Where this warp's 16 values begin, as a number that the compiler knows to be a warp's: no product may be under way in
@@ -257,19 +285,21 @@ __device__ inline void load_transposed_rows(std::uint32_t (&a)[4], const bf16* t
   load_matrices<true>(a, tile + RowTile::index(block * 16 + lane % 8 + lane / 16 * 8, first_value + lane / 8 % 2 * 8));
 }
 
-// Queues d (=, +=) kSign a (values x keys) rows^T (keys x steps).
+// Queues d (=, +=) kSign a (values x 64 keys from first_key on) rows^T (keys x steps).
 template <int kSign = 1>
 __device__ inline void multiply_keys(float (&d)[kRegisters], const std::uint32_t (&a)[4][4], const bf16* rows,
-                                     bool accumulate) {
+                                     bool accumulate, int first_key = 0) {
 #pragma unroll
   for (int k = 0; k < kWidth / 16; ++k)
-    multiply<kSteps, Major::kK, kSign>(d, a[k], RowTile::k_in_columns(rows, 0, 16 * k), accumulate || k > 0);
+    multiply<kSteps, Major::kK, kSign>(d, a[k], RowTile::k_in_columns(rows, 0, first_key + 16 * k),
+                                       accumulate || k > 0);
 }
-// Queues d += a (values x steps) rows (steps x keys).
-__device__ inline void multiply_steps(float (&d)[kRegisters], const std::uint32_t (&a)[4][4], const bf16* rows) {
+// Queues d += a (values x steps) rows (steps x 64 keys from first_key on).
+__device__ inline void multiply_steps(float (&d)[kRegisters], const std::uint32_t (&a)[4][4], const bf16* rows,
+                                      int first_key = 0) {
 #pragma unroll
   for (int k = 0; k < kSteps / 16; ++k)
-    multiply<kWidth, Major::kMN>(d, a[k], RowTile::k_in_rows(rows, 16 * k, 0), true);
+    multiply<kWidth, Major::kMN>(d, a[k], RowTile::k_in_rows(rows, 16 * k, first_key), true);
 }
 // The same of weighted x in two planes, which are formed between the products.
 template <typename WeightsOf>
@@ -332,9 +362,9 @@ __device__ inline void multiply_weighted(StepBlocks& d, Planes& a, const float (
   }
 }
 // Queues d = a Z^T, or a Z, of -Z in two matrices and weighted x in two planes.
-template <bool kTransposed, typename Form>
+template <bool kTransposed, typename TrianglesOfStage, typename Form>
 __device__ inline void multiply_solve(StepBlocks& d, Planes& a, const float (&x)[kRegisters], const Weights& weights,
-                                      const Triangles<bf16>& triangles, const Form& form) {
+                                      const TrianglesOfStage& triangles, const Form& form) {
   multiply_weighted<kTransposed>(d, a, x, weights, triangles.solve[0], form);
   multiply_triangle<kTransposed>(d, a.high, triangles.solve[1], true);
   multiply_triangle<kTransposed>(d, a.high, triangles.solve[0], true);
@@ -399,20 +429,20 @@ class RowWriter {
   bool inside_;
 };
 
-// Stores a state (values x keys) in operand tiles (store_operand) to a chunk's place: a lane half of the tiles' rows of
-// every other key, where pairs of the upper and the lower eight values alternate.
-__device__ inline void store_state(bf16* state, const Patch& patch, int width, int first_value) {
+// Stores 64 keys of a state (values x keys) in operand tiles (store_operand) to the first value's place in a chunk's: a
+// lane half of the tiles' rows of every other key, where pairs of the upper and the lower eight values alternate.
+__device__ inline void store_state(bf16* tiles, const Patch& patch, bool inside) {
   const int lane = lane_id(), at = lane % 2 * 4;
   const bf16* const upper = patch.x + Patch::index(lane / 2, 0) + at;
   const bf16* const lower = patch.x + Patch::index(lane / 2, 1) + at;
-  auto* const to = reinterpret_cast<uint4*>(state + first_value * kWidth) + lane;
+  auto* const to = reinterpret_cast<uint4*>(tiles) + lane;
   uint2 pairs[4][2];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     pairs[i][0] = *reinterpret_cast<const uint2*>(upper + 256 * i);
     pairs[i][1] = *reinterpret_cast<const uint2*>(lower + 256 * i);
   }
-  if (first_value < width)
+  if (inside)
 #pragma unroll
     for (int i = 0; i < 4; ++i) to[32 * i] = make_uint4(pairs[i][0].x, pairs[i][1].x, pairs[i][0].y, pairs[i][1].y);
 }

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
 
   if (warpgroup_id() == 1) {
     shrink_registers<kCopyRegisters>();
-    bring_chunks<Rule, false>(ring, barriers, problem, {problem.v, problem.row_stride}, prepared);
+    bring_chunks<Rule, false, kWidth, true>(ring, barriers, problem, {problem.v, problem.row_stride}, prepared, 0);
     for (int t = at.length + (threadIdx.x - kWarpgroup) / 32; t < problem.time; t += kWarpgroup / 32)
       for (int column = 2 * lane_id(); column < width; column += 64)
         store_pair(out.output + problem.contiguous(at, t) + column, 0.0f, 0.0f);
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   Patch &rows_patch = patches[0], &state_patch = patches[1];
   RowWriter outputs(out.output + problem.contiguous(at, 0), problem.heads * width, width, own_value);
   RowWriter errors(out.error + problem.contiguous(at, 0), problem.heads * width, width, own_value);
-  bf16* saved_state = out.state + problem.chunk_index(blockIdx.x, 0) * kStateElements<kWidth>;
+  bf16* saved_state = out.state + problem.chunk_index(blockIdx.x, 0) * kStateElements<kWidth> + own_value * kWidth;
   float state[kRegisters] = {}, x[kRegisters], output[kRegisters] = {};
   StepBlocks product = {};
   std::uint32_t rounded[kBlocks][4];
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
       outputs.store(rows_patch, kSteps);
       outputs.move(1);
     }
-    store_state(saved_state, state_patch, width, own_value);
+    store_state(saved_state, state_patch, own_value < width);
     saved_state += kStateElements<kWidth>;
     wait_for_products<0>();
     hold_registers(x);
@@ -196,12 +196,11 @@ ENGRAM_WARPGROUP_FORWARD(GatedDelta)
 }  // namespace delta_rule
 
 Support supports_delta_rule_warpgroup_sizes(const DeltaRuleInput& input) {
-  const int width = input.shape.width;
   if (input.write != FastWeightWrite::kDelta) return Support::no("the sum rule");
   if (input.dtype != Dtype::kBfloat16) return Support::no("float32");
-  if (const int count = delta_rule::Segments::of<bf16>(input.shape).count; count > 1)
-    return Support::no("a sequence in " + std::to_string(count) + " segments");
-  if (width > delta_rule::warpgroup::kWidth) return Support::no("head width " + std::to_string(width) + " is above 64");
+  if (const int count = delta_rule::Segments::of<bf16>(input.shape).count;
+      count > 1 && input.shape.width <= delta_rule::warpgroup::kWidth)
+    return Support::no("a sequence of narrow heads in " + std::to_string(count) + " segments");
   if (const int bytes = delta_rule::make_problem<bf16>(input).copy_bytes; bytes < 16)
     return Support::no("rows aligned to " + std::to_string(bytes) + " bytes, not 16");
   return {};
@@ -219,6 +218,20 @@ Support supports_delta_rule_warpgroup(const DeltaRuleInput& input, const void* o
   if (reinterpret_cast<std::uintptr_t>(output_BTHD) % 16 != 0)
     return Support::no("an output or a gradient of it that is not aligned to 16 bytes");
   return supports_delta_rule_warpgroup(input);
+}
+
+bool delta_rule_warpgroup_pays(const DeltaRuleInput& input) {
+  // A wide chain is a block's, where slices are eight: with fewer the multiprocessors stand idle.
+  constexpr std::int64_t kFewestWideChains = 64;
+  const DeltaRuleShape& shape = input.shape;
+  return shape.width <= delta_rule::warpgroup::kWidth ||
+         std::int64_t{shape.batch} * shape.heads * delta_rule::Segments::of<bf16>(shape).count >= kFewestWideChains;
+}
+
+DeltaRuleChain chosen_delta_rule_chain(const DeltaRuleInput& input, const void* output_BTHD) {
+  return delta_rule_warpgroup_pays(input) && supports_delta_rule_warpgroup(input, output_BTHD)
+             ? DeltaRuleChain::kWarpgroup
+             : DeltaRuleChain::kSlices;
 }
 
 }  // namespace engram

@@ -91,7 +91,7 @@ TEST_CASE("sequences are cut into segments where they are few and long") {
         delta_rule_backward_scratch_bytes({1, 781, 2, 56, 1}, Dtype::kFloat32) + kJoint);
 }
 
-TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads alone") {
+TEST_CASE("a warpgroup walks the delta rule's chunks of aligned heads alone") {
   alignas(16) static constexpr char memory[32] = {};
   const DeltaRuleInput taken{{3, 100, 2, 56}, Dtype::kBfloat16, 1.0f,   3 * 112, memory,
                              memory,          memory + 16,      memory, nullptr};
@@ -103,8 +103,9 @@ TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads al
   CHECK(reason([](DeltaRuleInput&) {}).empty());
   CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 64; }).empty());
   CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 8; }).empty());
-  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 72; }) == "head width 72 is above 64");
-  CHECK(reason([](DeltaRuleInput& input) { input.shape.segments = 2; }) == "a sequence in 2 segments");
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 72, input.row_stride = 144; }).empty());
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.segments = 2; }) == "a sequence of narrow heads in 2 segments");
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 128, input.shape.segments = 2; }).empty());
   CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 50; }) == "rows aligned to 4 bytes, not 16");
   CHECK(reason([](DeltaRuleInput& input) { input.row_stride += 4; }) == "rows aligned to 8 bytes, not 16");
   CHECK(reason([](DeltaRuleInput& input) { input.k_BTHD = memory + 2; }) == "rows aligned to 4 bytes, not 16");
@@ -112,6 +113,16 @@ TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads al
   CHECK(reason([](DeltaRuleInput& input) { input.write = FastWeightWrite::kSum; }) == "the sum rule");
   static constexpr float decay = 0;
   CHECK(reason([](DeltaRuleInput& input) { input.log_decay_BTH = &decay; }).empty());
+  const auto pays = [&](DeltaRuleShape shape) {
+    DeltaRuleInput input = taken;
+    input.shape = shape;
+    return delta_rule_warpgroup_pays(input);
+  };
+  CHECK(pays({1, 100, 1, 64}));
+  CHECK(pays({8, 1024, 8, 128}));
+  CHECK_FALSE(pays({7, 1024, 9, 128}));
+  CHECK(pays({1, 8192, 8, 128}));  // in eight segments
+  CHECK_FALSE(pays({1, 8192, 8, 128, 4}));
   CHECK(supports_delta_rule_warpgroup(taken, memory + 8).reason() ==
         "an output or a gradient of it that is not aligned to 16 bytes");
 }
