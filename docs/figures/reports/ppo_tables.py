@@ -12,7 +12,7 @@ import argparse
 import collections
 import csv
 
-from published_runs import FOLDER, end_of_table, rows_of, write_or_check
+from published_runs import FOLDER, replace_tables, rows_of, write_or_check
 
 PAGE = FOLDER.parent / "ppo.md"
 CHANCE = {"tmaze_20": 1 / 2, "tmaze_50": 1 / 2, "visual_match_100": 1 / 3, "key_to_door_60": 0,
@@ -79,16 +79,6 @@ def runs_table(rows):
     return lines
 
 
-def with_tables(text, rows):
-    lines = text.split("\n")
-    for table in (tries_table(rows), runs_table(rows)):
-        found = [i for i, line in enumerate(lines) if line == table[0]]
-        if len(found) != 1:
-            raise SystemExit(f"ppo_tables: ppo.md has {len(found)} tables that begin '{table[0]}'")
-        lines[found[0]:end_of_table(lines, found[0])] = table
-    return "\n".join(lines)
-
-
 def write_runs(file, both):
     runs = {"ppo": rows_of("memories_ppo.csv")} | ({"sac": rows_of("memories.csv")} if both else {})
     runs = {learner: [row | {"learner": learner} for row in rows if row["state"] == "finished"]
@@ -112,7 +102,8 @@ def main():
         write_runs(arguments.runs or arguments.both, both=bool(arguments.both))
         return
     runs = "memories_ppo.csv"
-    write_or_check(PAGE, with_tables(PAGE.read_text(), rows_of(runs)), runs, arguments.check)
+    rows = rows_of(runs)
+    write_or_check(PAGE, replace_tables(PAGE, (tries_table(rows), runs_table(rows))), runs, arguments.check)
 
 
 if __name__ == "__main__":

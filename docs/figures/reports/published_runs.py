@@ -19,6 +19,17 @@ def end_of_table(lines, begin):
     return begin
 
 
+def replace_tables(page, tables):
+    """The page's text with each table in place of the one with its header."""
+    lines = page.read_text().split("\n")
+    for table in tables:
+        found = [i for i, line in enumerate(lines) if line == table[0]]
+        if len(found) != 1:
+            sys.exit(f"docs/figures/{page.name} has {len(found)} tables that begin '{table[0]}'")
+        lines[found[0]:end_of_table(lines, found[0])] = table
+    return "\n".join(lines)
+
+
 def write_or_check(page, right, runs, check):
     """Writes the page, or leaves with status 1 where `check` and its text is another."""
     if not check:

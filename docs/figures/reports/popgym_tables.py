@@ -1,0 +1,70 @@
+"""The tables of docs/figures/popgym.md that show docs/figures/reports/popgym.csv: POPGym's protocol, memory by memory.
+
+    popgym_tables.py             writes the tables into docs/figures/popgym.md, each in place of the one with its header
+    popgym_tables.py --check     exit status 1 where docs/figures/popgym.md has other tables than the runs make
+"""
+
+import argparse
+import csv
+import statistics
+
+from published_runs import FOLDER, replace_tables, rows_of, write_or_check
+
+PAGE = FOLDER.parent / "popgym.md"
+PUBLISHED = FOLDER.parents[2] / "experiments/report/published_popgym.csv"
+MEMORIES = ("gru", "lstm", "rnn", "s5", "linear_transformer", "fast_weight_programmer", "frame_stack", "none")
+APART = 3  # published standard deviations
+
+
+def published():
+    """task -> row of the paper's figures, in the order of the file."""
+    with open(PUBLISHED, newline="") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return {row["task"]: row for row in rows}
+
+
+def scores(rows):
+    """(task, memory) -> MMER of each seed."""
+    found = {}
+    for row in rows:
+        found.setdefault((row["task"], row["backbone"]), []).append(float(row["mmer"]))
+    return found
+
+
+def gru_table(found, paper):
+    lines = ["| task | MMER of three seeds | POPGym's GRU | difference | its best of 13 |", "|---|---:|---:|---:|---:|"]
+    ours, theirs, best = [], [], []
+    for task, row in paper.items():
+        own, mean, deviation = found[task, "gru"], float(row["gru_mean"]), float(row["gru_deviation"])
+        difference = statistics.mean(own) - mean
+        star = " \\*" if abs(difference) > APART * deviation + 0.0005 else ""
+        memory = f" ({row['best_memory']})" if row["best_memory"] else ""
+        lines.append(f"| `{task}` | {statistics.mean(own):.3f} ± {statistics.stdev(own):.3f} | {mean:.3f} ± {deviation:.3f} "
+                     f"| {difference:+.3f}{star} | {row['best']}{memory} |")
+        ours.append(statistics.mean(own))
+        theirs.append(mean)
+        best.append(float(row["best"]))
+    ours, theirs, best = (statistics.mean(values) for values in (ours, theirs, best))
+    return lines + [f"| mean of these {len(paper)} | {ours:.3f} | {theirs:.3f} | {ours - theirs:+.3f} | {best:.3f} |"]
+
+
+def memories_table(found, paper):
+    """MMER of a memory's first seed; empty where it was not run to its end."""
+    lines = ["| task | " + " | ".join(f"`{memory}`" for memory in MEMORIES) + " |", "|---|" + "---:|" * len(MEMORIES)]
+    for task in paper:
+        cells = [f"{found[task, memory][0]:.2f}" if (task, memory) in found else "" for memory in MEMORIES]
+        lines.append(f"| `{task}` | " + " | ".join(cells) + " |")
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    runs = "popgym.csv"
+    found, paper = scores(rows_of(runs)), published()
+    page = replace_tables(PAGE, (gru_table(found, paper), memories_table(found, paper)))
+    write_or_check(PAGE, page, runs, parser.parse_args().check)
+
+
+if __name__ == "__main__":
+    main()
