@@ -8,9 +8,9 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/text.h"
-#include "base/whole_number.h"
+#include "base/text/suggest.h"
+#include "base/text/text.h"
+#include "base/text/whole_number.h"
 
 namespace engram {
 namespace {

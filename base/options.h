@@ -37,7 +37,7 @@ enum class EmptyText { kRefused, kAllowed };
 
 // One option, bound to a field of an options struct that must outlive it.
 struct Option {
-  std::string name;     // section.key
+  std::string name;  // section.key
   std::string help;
   std::string allowed;  // "integer 1..100", "number 0..1", "true | false", "episode | fixed | reference", "text"
   std::function<void(const std::string&)> set;  // throws UserError that names key, value and what is allowed
@@ -75,7 +75,7 @@ class OptionList {
   void add(std::string_view key, std::string& field, std::string_view help, EmptyText empty = EmptyText::kRefused);
 
   template <class Enum>
-    requires std::is_enum_v<Enum>
+  requires std::is_enum_v<Enum>
   void add(std::string_view key, Enum& field, EnumNames<Enum> names, std::string_view help) {
     std::vector<std::string> choices;
     for (const auto& [value, name] : names) choices.push_back(name);
@@ -106,8 +106,8 @@ class OptionList {
  private:
   void add_option(std::string_view key, std::string allowed, std::string_view help,
                   std::function<bool(const std::string&)> parse, std::function<std::string()> get);
-  void add_choice(std::string_view key, const std::vector<std::string>& choices, std::function<void(std::size_t)> choose,
-                  std::function<std::string()> get, std::string_view help);
+  void add_choice(std::string_view key, const std::vector<std::string>& choices,
+                  std::function<void(std::size_t)> choose, std::function<std::string()> get, std::string_view help);
 
   std::string section_;
   std::vector<Option> options_;
@@ -118,8 +118,8 @@ std::string value_text(const std::vector<OptionValue>& values, std::string_view 
 // Where two objects of the same options differ, in their order.
 std::vector<OptionDifference> differences(const std::vector<OptionValue>& before, const std::vector<OptionValue>& now);
 
-// An entry "name:key=value" (base/text.h) from a config of an earlier format in today's words, with what it meant by
-// leaving keys out. `options`: those of what it names, with its defaults.
+// An entry "name:key=value" (base/text/text.h) from a config of an earlier format in today's words, with what it meant
+// by leaving keys out. `options`: those of what it names, with its defaults.
 std::string renewed_entry(const std::string& entry, const OptionList& options, int format);
 
 // Throws UserError if a field of an options struct lies outside the bounds that its list_options gives it.

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "envs/shown_observation.h"
 
 namespace engram {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/named_registry.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "envs/all_tasks.h"
 #include "envs/external_task.h"
 

@@ -14,7 +14,7 @@
 #include "agents/play/evaluator.h"
 #include "agents/run/trained/played_weights.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "envs/recorded/episode_file.h"
 #include "films/memory_strips.h"
 #include "video/video_writer.h"

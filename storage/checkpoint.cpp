@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 #include "storage/files.h"
 #include "storage/safetensors.h"
 

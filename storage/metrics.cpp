@@ -7,8 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/json_text.h"
-
+#include "base/text/json_text.h"
 #include "storage/state_archive.h"
 
 namespace engram {

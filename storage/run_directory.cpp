@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_text.h"
-#include "base/processors.h"
-#include "base/words.h"
+#include "base/machine/processors.h"
+#include "base/text/json_text.h"
+#include "base/text/words.h"
 #include "nn/device/device.h"
 #include "storage/build_info.h"
 #include "storage/files.h"

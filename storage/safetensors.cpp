@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json_text.h"
+#include "base/text/json_text.h"
 #include "storage/build_info.h"
 #include "storage/digest.h"
 #include "storage/files.h"

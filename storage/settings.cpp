@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace engram {
 namespace {

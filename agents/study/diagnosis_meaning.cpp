@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "agents/study/statistics.h"
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 
 namespace engram {
 namespace {

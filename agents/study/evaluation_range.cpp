@@ -14,7 +14,7 @@
 #include "agents/run/trained/task_change.h"
 #include "agents/study/measured_json.h"
 #include "base/error.h"
-#include "base/json_text.h"
+#include "base/text/json_text.h"
 #include "storage/files.h"
 
 namespace engram {

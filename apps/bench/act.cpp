@@ -19,8 +19,8 @@
 #include "agents/run/machine/device_timing.h"
 #include "agents/run/trained/trained_agent.h"
 #include "apps/bench/bench.h"
-#include "base/formatted.h"
-#include "base/text.h"
+#include "base/text/formatted.h"
+#include "base/text/text.h"
 #include "nn/device/cuda_support.h"
 
 namespace engram {

@@ -10,9 +10,9 @@
 #include "agents/run/trained/trained_agent.h"
 #include "apps/bench/bench.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/processors.h"
+#include "base/machine/processors.h"
 #include "base/rng.h"
+#include "base/text/formatted.h"
 #include "envs/tasks/memory_rl/board.h"
 #include "envs/vec/vec_env.h"
 

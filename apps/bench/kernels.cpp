@@ -7,7 +7,7 @@
 
 #include "agents/run/machine/device_timing.h"
 #include "apps/bench/bench.h"
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 #include "memory/bench/kernel_row.h"
 
 namespace engram {

@@ -10,10 +10,10 @@
 
 #include "apps/bench/bench.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/json_text.h"
-#include "base/processors.h"
-#include "base/words.h"
+#include "base/machine/processors.h"
+#include "base/text/formatted.h"
+#include "base/text/json_text.h"
+#include "base/text/words.h"
 #include "nn/device/device.h"
 #include "storage/build_info.h"
 

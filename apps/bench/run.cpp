@@ -11,7 +11,7 @@
 #include "agents/run/training/trainer.h"
 #include "apps/bench/bench.h"
 #include "apps/cli/threads.h"
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 
 namespace engram {
 namespace {

@@ -18,8 +18,8 @@
 #include "apps/bench/bench.h"
 #include "apps/cli/threads.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/text.h"
+#include "base/text/formatted.h"
+#include "base/text/text.h"
 
 namespace engram {
 namespace {

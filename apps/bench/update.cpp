@@ -20,9 +20,9 @@
 #include "apps/bench/bench.h"
 #include "apps/cli/threads.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/text.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/text.h"
+#include "base/text/words.h"
 
 namespace engram {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "apps/cli/terminal.h"
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/whole_number.h"
+#include "base/text/suggest.h"
+#include "base/text/whole_number.h"
 
 namespace engram {
 namespace {

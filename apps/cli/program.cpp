@@ -16,7 +16,7 @@
 #include "apps/cli/taken_signals.h"
 #include "apps/cli/threads.h"
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "storage/build_info.h"
 #include "storage/run_failure.h"
 

@@ -5,7 +5,7 @@
 
 #include "apps/cli/terminal.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace engram {
 namespace {

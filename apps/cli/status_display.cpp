@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 
 namespace engram {
 namespace {

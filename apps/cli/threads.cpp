@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "base/processors.h"
+#include "base/machine/processors.h"
 
 namespace engram {
 

@@ -32,7 +32,7 @@
 #include "apps/compare/shard.h"
 #include "apps/compare/tuning.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/plan/plan.h"
 #include "experiments/results/csv.h"
 #include "experiments/results/earlier_runs.h"

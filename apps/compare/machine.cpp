@@ -7,8 +7,8 @@
 #include "agents/run/machine/memory_estimate.h"
 #include "apps/train/train_seeds.h"
 #include "base/error.h"
-#include "base/processors.h"
-#include "base/words.h"
+#include "base/machine/processors.h"
+#include "base/text/words.h"
 #include "nn/device/device.h"
 
 namespace engram {

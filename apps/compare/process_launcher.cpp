@@ -18,7 +18,7 @@
 #include "apps/cli/stop_signals.h"
 #include "apps/cli/taken_signals.h"
 #include "base/error.h"
-#include "base/processors.h"
+#include "base/machine/processors.h"
 #include "experiments/plan/plan.h"
 #include "ranks/launch.h"
 #include "storage/run_failure.h"

@@ -10,8 +10,8 @@
 #include "agents/study/metrics_summary.h"
 #include "apps/cli/status_display.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/report/text.h"
 
 namespace engram {

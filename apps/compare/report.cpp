@@ -9,7 +9,7 @@
 #include "apps/cli/command_line.h"
 #include "apps/cli/threads.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/plan/plain_runs.h"
 #include "experiments/report/table_runs.h"
 #include "storage/run_directory.h"

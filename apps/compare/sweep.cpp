@@ -24,8 +24,8 @@
 #include "apps/compare/plan_text.h"
 #include "apps/compare/tuning.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/report/text.h"
 #include "experiments/run/tune.h"
 

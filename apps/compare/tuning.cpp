@@ -10,8 +10,8 @@
 #include "apps/cli/terminal.h"
 #include "apps/compare/process_launcher.h"
 #include "apps/compare/progress.h"
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/run/tune.h"
 
 namespace engram {

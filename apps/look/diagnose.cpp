@@ -18,8 +18,8 @@
 #include "apps/cli/threads.h"
 #include "apps/look/diagnose_report.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/json_text.h"
+#include "base/text/formatted.h"
+#include "base/text/json_text.h"
 
 namespace engram {
 namespace {

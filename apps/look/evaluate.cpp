@@ -19,9 +19,9 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/threads.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/json_text.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/json_text.h"
+#include "base/text/words.h"
 #include "storage/files.h"
 #include "storage/settings.h"
 

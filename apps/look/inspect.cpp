@@ -15,8 +15,8 @@
 #include "apps/cli/status_display.h"
 #include "apps/cli/terminal.h"
 #include "base/error.h"
-#include "base/json_text.h"
-#include "base/words.h"
+#include "base/text/json_text.h"
+#include "base/text/words.h"
 #include "experiments/plan/experiment.h"
 
 namespace engram {

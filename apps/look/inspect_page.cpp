@@ -14,8 +14,8 @@
 #include "apps/compare/report.h"
 #include "apps/look/inspect.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/plan/plain_runs.h"
 #include "experiments/report/files.h"
 

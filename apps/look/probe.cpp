@@ -23,8 +23,8 @@
 #include "apps/cli/threads.h"
 #include "apps/compare/shard.h"
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 
 namespace engram {
 namespace {

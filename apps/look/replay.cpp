@@ -6,7 +6,7 @@
 
 #include "apps/cli/commands.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "envs/recorded/episode_file.h"
 
 namespace engram {

@@ -25,7 +25,7 @@
 #include "apps/play/raw_terminal.h"
 #include "apps/play/screen.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "envs/recorded/played_episode.h"
 #include "envs/shown_observation.h"
 #include "envs/vec/vec_env.h"

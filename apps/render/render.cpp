@@ -11,7 +11,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/threads.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "films/render_film.h"
 #include "storage/settings.h"
 #include "video/video_writer.h"

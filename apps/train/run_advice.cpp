@@ -6,8 +6,8 @@
 
 #include "apps/cli/command_line.h"
 #include "apps/list/small_configs.h"
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 
 namespace engram {
 

@@ -24,7 +24,7 @@
 #include "apps/train/train_seeds.h"
 #include "apps/train/train_start.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/plan/experiment.h"
 #include "ranks/ranks.h"
 #include "storage/run_failure.h"

@@ -20,7 +20,7 @@
 #include "apps/cli/threads.h"
 #include "apps/train/final_film.h"
 #include "apps/train/run_advice.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "nn/device/device.h"
 #include "storage/checkpoint.h"
 

@@ -19,7 +19,7 @@
 #include "apps/cli/stop_signals.h"
 #include "apps/train/train_run.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/plan/experiment.h"
 #include "storage/run_failure.h"
 

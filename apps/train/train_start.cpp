@@ -9,7 +9,7 @@
 
 #include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/plan/experiment.h"
 
 namespace engram {

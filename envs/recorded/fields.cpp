@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json_text.h"
-#include "base/suggest.h"
+#include "base/text/json_text.h"
+#include "base/text/suggest.h"
 
 namespace engram::recorded {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/json_text.h"
+#include "base/text/json_text.h"
 #include "envs/recorded/base64.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/played.h"

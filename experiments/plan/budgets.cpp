@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 #include "memory/core/counted_backbone.h"
 #include "memory/core/first_scale.h"
 #include "memory/core/registry.h"

@@ -6,7 +6,7 @@
 
 #include "agents/learn/learner_config.h"
 #include "agents/learn/presets.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "envs/registry.h"
 #include "memory/core/backbone_config.h"
 

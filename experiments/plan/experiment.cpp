@@ -6,8 +6,8 @@
 
 #include "agents/learn/presets.h"
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/words.h"
+#include "base/text/suggest.h"
+#include "base/text/words.h"
 #include "experiments/plan/entry_reader.h"
 #include "storage/settings.h"
 

@@ -14,8 +14,8 @@
 
 #include "agents/study/metrics_summary.h"
 #include "base/error.h"
-#include "base/json_text.h"
-#include "base/words.h"
+#include "base/text/json_text.h"
+#include "base/text/words.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/entry_reader.h"
 #include "experiments/plan/settings_json.h"

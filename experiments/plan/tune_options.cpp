@@ -8,8 +8,8 @@
 #include "agents/run/config/config.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "base/suggest.h"
-#include "base/text.h"
+#include "base/text/suggest.h"
+#include "base/text/text.h"
 #include "experiments/plan/lists.h"
 #include "experiments/results/csv.h"
 

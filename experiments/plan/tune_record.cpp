@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_text.h"
+#include "base/text/json_text.h"
 #include "base/throw_error.h"
 #include "experiments/plan/settings_json.h"
 #include "experiments/results/csv.h"

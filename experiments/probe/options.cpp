@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/text.h"
+#include "base/text/formatted.h"
+#include "base/text/text.h"
 #include "experiments/plan/experiment.h"
 #include "experiments/results/csv.h"
 

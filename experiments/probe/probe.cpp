@@ -12,8 +12,8 @@
 
 #include "agents/run/machine/hardware.h"
 #include "base/error.h"
-#include "base/json_text.h"
-#include "base/text.h"
+#include "base/text/json_text.h"
+#include "base/text/text.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/experiment.h"
 #include "storage/build_info.h"

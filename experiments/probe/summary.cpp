@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/probe/probe.h"
 #include "experiments/results/csv.h"
 #include "experiments/statistics/aggregate.h"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/text.h"
+#include "base/text/suggest.h"
+#include "base/text/text.h"
 #include "experiments/probe/tasks/tasks.h"
 
 namespace engram {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agents/study/measured_json.h"
-#include "base/json_text.h"
+#include "base/text/json_text.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/plan.h"
 #include "experiments/plan/settings_json.h"

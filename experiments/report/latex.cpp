@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"
 #include "experiments/statistics/run_statistics.h"

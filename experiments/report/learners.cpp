@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"

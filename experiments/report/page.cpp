@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/formatted.h"
-#include "base/json_text.h"
+#include "base/text/formatted.h"
+#include "base/text/json_text.h"
 #include "envs/recorded/base64.h"
 
 namespace engram {

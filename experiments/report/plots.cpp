@@ -8,7 +8,7 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 #include "experiments/report/gnuplot.h"
 #include "experiments/results/csv.h"
 #include "experiments/statistics/score_table.h"

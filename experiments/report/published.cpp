@@ -7,7 +7,7 @@
 
 #include "agents/study/statistics.h"
 #include "base/error.h"
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 #include "envs/registry.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"

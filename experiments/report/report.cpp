@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/answer.h"

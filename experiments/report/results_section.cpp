@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/formatted.h"
-#include "base/words.h"
+#include "base/text/formatted.h"
+#include "base/text/words.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/answer.h"
 #include "experiments/report/gnuplot.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/report/files.h"
 #include "experiments/report/page.h"
 #include "experiments/report/text.h"

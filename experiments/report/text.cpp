@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 
 namespace engram {
 

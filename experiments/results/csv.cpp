@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace engram {
 

@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/report/text.h"
 #include "experiments/results/earlier_runs.h"
 #include "experiments/statistics/aggregate.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/results/results.h"
 #include "storage/run_directory.h"
 

@@ -9,7 +9,7 @@
 
 #include "agents/study/statistics.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 
 namespace engram {
 namespace {

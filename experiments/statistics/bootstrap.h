@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/processors.h"
+#include "base/machine/processors.h"
 #include "base/rng.h"
 
 namespace engram {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_text.h"
+#include "base/text/json_text.h"
 #include "experiments/results/csv.h"
 #include "storage/files.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/text.h"
+#include "base/text/suggest.h"
+#include "base/text/text.h"
 #include "memory/backbones/fast_weights/fast_weights.h"
 
 namespace engram {

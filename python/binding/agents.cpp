@@ -15,7 +15,7 @@
 #include "agents/study/diagnosis_json.h"
 #include "agents/study/evaluation.h"
 #include "agents/study/run_diagnosis.h"
-#include "base/json_text.h"
+#include "base/text/json_text.h"
 #include "python/binding/binding.h"
 #include "python/binding/loaded_agent.h"
 #include "python/binding/networks.h"

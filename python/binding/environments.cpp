@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "agents/run/trained/trained_agent.h"
-#include "base/processors.h"
+#include "base/machine/processors.h"
 #include "envs/vec/vec_env.h"
 #include "video/board_layout.h"
 

@@ -1,4 +1,4 @@
-#include "base/machine_memory.h"
+#include "base/machine/machine_memory.h"
 
 #include <doctest/doctest.h>
 

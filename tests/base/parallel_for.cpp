@@ -1,4 +1,4 @@
-#include "base/parallel_for.h"
+#include "base/machine/parallel_for.h"
 
 #include <doctest/doctest.h>
 

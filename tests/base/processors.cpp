@@ -1,4 +1,4 @@
-#include "base/processors.h"
+#include "base/machine/processors.h"
 
 #include <doctest/doctest.h>
 #include <sched.h>

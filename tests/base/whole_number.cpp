@@ -1,4 +1,4 @@
-#include "base/whole_number.h"
+#include "base/text/whole_number.h"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "envs/tasks/memory_rl/visual_match.h"
 #include "envs/vec/vec_env.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

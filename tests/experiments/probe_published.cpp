@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "experiments/probe/network.h"
 #include "experiments/probe/task.h"
 #include "tests/experiments/probe_sequences.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/words.h"
+#include "base/text/words.h"
 #include "tests/experiments/handmade_comparison.h"
 
 using namespace engram;

@@ -38,7 +38,7 @@ SPARE_COLUMNS = 12
 
 # what only one file may do -> that file, and why
 ONLY_IN = {
-    re.compile(r"\.dump\("): ("base/json_text.h", "json_text() takes any bytes, where dump() throws"),
+    re.compile(r"\.dump\("): ("base/text/json_text.h", "json_text() takes any bytes, where dump() throws"),
 }
 
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')

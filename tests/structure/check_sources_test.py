@@ -29,7 +29,7 @@ ALLOWED = [
     ("memory/ops/ops.cpp", '#include "kernels/fast_weights/delta_rule/delta_rule.h"'),
     ("envs/cuda_vec_env.cu", '#include "kernels/common/cuda_support.h"'),
     ("envs/tasks/tmaze.h", '#include "base/rng.h"'),
-    ("base/json_text.h", 'return json.dump(2);'),
+    ("base/text/json_text.h", 'return json.dump(2);'),
 ]
 REFUSED = [
     ("base/rng.h", '#include "envs/task.h"'),

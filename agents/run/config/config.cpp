@@ -11,8 +11,8 @@
 #include "agents/run/config/choices.h"
 #include "agents/run/config/on_policy.h"
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/text.h"
+#include "base/text/suggest.h"
+#include "base/text/text.h"
 
 namespace engram {
 namespace {

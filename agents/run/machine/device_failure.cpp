@@ -9,7 +9,7 @@
 
 #include "agents/run/config/experience_size.h"
 #include "base/error.h"
-#include "base/machine_memory.h"
+#include "base/machine/machine_memory.h"
 
 namespace engram {
 namespace {

@@ -8,7 +8,7 @@
 #include "agents/run/config/experience_size.h"
 #include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "memory/core/counted_backbone.h"
 #include "nn/device/device.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "agents/run/config/config.h"
-#include "base/processors.h"
+#include "base/machine/processors.h"
 #include "ranks/ranks.h"
 
 namespace engram {

@@ -13,7 +13,7 @@
 #include "agents/run/config/experience_size.h"
 #include "agents/run/trained/trained_agent.h"
 #include "base/error.h"
-#include "base/machine_memory.h"
+#include "base/machine/machine_memory.h"
 #include "memory/backbones/fast_weights/shm.h"
 #include "memory/core/counted_backbone.h"
 #include "nn/device/device.h"

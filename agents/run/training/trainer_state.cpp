@@ -15,7 +15,7 @@
 #include "agents/run/training/trainer.h"
 #include "agents/study/episode_log.h"
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "storage/digest.h"
 #include "storage/weights.h"
 

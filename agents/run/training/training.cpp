@@ -9,8 +9,8 @@
 #include "agents/run/machine/memory_estimate.h"
 #include "agents/run/training/run_share.h"
 #include "base/error.h"
-#include "base/processors.h"
-#include "base/words.h"
+#include "base/machine/processors.h"
+#include "base/text/words.h"
 
 namespace engram {
 namespace {

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/words.h"
+#include "base/text/words.h"
 #include "experiments/probe/tasks/tasks.h"
 #include "storage/digest.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "base/parallel_for.h"
+#include "base/machine/parallel_for.h"
 
 namespace engram {
 namespace {

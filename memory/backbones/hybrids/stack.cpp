@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/named_registry.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "memory/backbones/attention/expansion_span.h"
 #include "memory/backbones/fast_weights/fast_weights.h"
 #include "memory/backbones/recurrent/linear_rnn.h"

@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
 
-#include "base/processors.h"
+#include "base/machine/processors.h"
 
 using namespace engram;
 

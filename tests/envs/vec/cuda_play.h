@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/processors.h"
+#include "base/machine/processors.h"
 #include "base/rng.h"
 #include "envs/vec/cpu_vec_env.h"
 #include "envs/vec/cuda_vec_env.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/parallel_for.h"
+#include "base/machine/parallel_for.h"
 #include "tests/kernels/acting/agent_step_case.h"
 
 using namespace engram;

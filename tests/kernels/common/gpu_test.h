@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "base/parallel_for.h"
+#include "base/machine/parallel_for.h"
 #include "base/rng.h"
 #include "kernels/common/cuda_support.h"
 #include "tests/gpu.h"

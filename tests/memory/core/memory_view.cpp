@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "memory/backbones/hybrids/stack.h"
 #include "memory/ops/ops.h"
 #include "tests/memory/support.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "tests/memory/support.h"
 
 using namespace engram;

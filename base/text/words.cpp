@@ -1,10 +1,10 @@
-#include "base/words.h"
+#include "base/text/words.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 
 namespace engram {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/processors.h"
+#include "base/machine/processors.h"
 
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/control_groups.h"
+#include "base/machine/control_groups.h"
 
 namespace engram {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/control_groups.h"
+#include "base/machine/control_groups.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace engram {
 namespace {

@@ -1,11 +1,11 @@
-#include "base/machine_memory.h"
+#include "base/machine/machine_memory.h"
 
 #include <algorithm>
 #include <fstream>
 #include <utility>
 
-#include "base/control_groups.h"
-#include "base/formatted.h"
+#include "base/machine/control_groups.h"
+#include "base/text/formatted.h"
 
 namespace engram {
 namespace {

@@ -7,7 +7,7 @@
 #include <future>
 #include <vector>
 
-#include "base/processors.h"
+#include "base/machine/processors.h"
 
 namespace engram {
 

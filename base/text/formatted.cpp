@@ -1,4 +1,4 @@
-#include "base/formatted.h"
+#include "base/text/formatted.h"
 
 #include <cstdarg>
 #include <cstddef>
