@@ -72,8 +72,9 @@ std::string sizes_to_lower(const Config& config) {
       std::to_string(size.rows) + " rows take " + memory_text(static_cast<double>(size.rows * size.row_bytes));
   const std::string environments = " or run.num_envs (now " + std::to_string(config.run.num_envs) + ")";
   if (const std::optional<IterationOptions> iterations = config.learner.iterations())
-    return ": lower learner.iteration_steps (now " + std::to_string(iterations->steps) + "), whose " + kept +
-           environments + ", or raise learner.minibatches (now " + std::to_string(iterations->minibatches) + ")";
+    return ": raise learner.minibatches (now " + std::to_string(iterations->minibatches) +
+           "), each of which is padded to the longest episode, or lower learner.iteration_steps (now " +
+           std::to_string(iterations->steps) + "), whose " + kept + "," + environments;
   return ": lower replay.capacity_steps (now " + std::to_string(config.replay.capacity_steps) +
          ") or replay.minimum_episodes (now " + std::to_string(config.replay.minimum_episodes) + "), whose " + kept +
          ", replay.batch_episodes (now " + std::to_string(config.replay.batch_episodes) + ")" + environments;

@@ -14,10 +14,10 @@ int delta_rule_segments(const DeltaRuleShape& shape, Dtype dtype);
 
 enum class DeltaRuleChain {
   kSlices,     // warps that share slices of a head's values: every input and device
-  kWarpgroup,  // one warpgroup for 64 values, all products wgmma: what supports_delta_rule_warpgroup says
+  kWarpgroup,  // a warpgroup for each 64 values, all products wgmma: what supports_delta_rule_warpgroup says
 };
 
-// Whether kWarpgroup takes the input: the delta rule, bfloat16, of heads of at most 64 a sequence in one segment, and
+// Whether kWarpgroup takes the input: the delta rule in bfloat16, with heads of at most 64 only of one segment, and with
 // rows in pieces of 16 bytes, that is a width and a row stride that are multiples of 8 and tensors aligned to 16 bytes.
 // Asks no device; _support also wants the current device to be one of wgmma.
 Support supports_delta_rule_warpgroup_sizes(const DeltaRuleInput& input);

@@ -57,6 +57,19 @@ TEST_CASE("a GPU out of memory is one line that names the sizes to lower and the
   CHECK(names_sizes(explained(std::runtime_error("cudaMalloc: cudaErrorMemoryAllocation: out of memory"))));
 }
 
+TEST_CASE("of a learner on policy it names the minibatches, which are padded, and the iteration") {
+  const Config config = Config::from_settings({{"learner.name", "ppo"},
+                                               {"learner.iteration_steps", "9664"},
+                                               {"learner.minibatches", "7"},
+                                               {"run.num_envs", "44"}});
+  const std::string message =
+      device_failure(std::runtime_error("cudaMalloc: cudaErrorMemoryAllocation: out of memory"), config).value_or("");
+  CHECK(
+      message.starts_with("the GPU is out of memory: raise learner.minibatches (now 7), each of which is padded to the "
+                          "longest episode, or lower learner.iteration_steps (now 9664), whose "));
+  CHECK(message.ends_with(", or run.num_envs (now 44)"));
+}
+
 TEST_CASE("a machine out of memory is one line, with a run's sizes and without") {
   const std::string words =
       "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
