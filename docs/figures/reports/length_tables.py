@@ -1,0 +1,66 @@
+"""The table of docs/figures/length.md that shows docs/figures/reports/length.csv: memories beyond the length of training.
+
+    length_tables.py                  writes the table into docs/figures/length.md, in place of the one with its header
+    length_tables.py --check          exit status 1 where docs/figures/length.md has another table than the runs make
+    length_tables.py --from REPORT    writes length.csv from a report.json of `engram compare report`
+"""
+
+import argparse
+import csv
+import json
+
+from published_runs import FOLDER, replace_tables, rows_of, write_or_check
+
+PAGE = FOLDER.parent / "length.md"
+RUNS = "length.csv"
+COLUMNS = ("backbone", "seed", "corridor_length", "success", "sampled_success")
+TRAINED = 20
+
+
+def percent(values):
+    """Every seed, once where they agree."""
+    texts = [f"{100 * float(value):.0f}" for value in values]
+    return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
+
+
+def table(rows):
+    """Success in percent at every length: memories in the order of their mean beyond the length of training."""
+    found = {}  # memory -> length -> success of the seeds
+    for row in rows:
+        found.setdefault(row["backbone"], {}).setdefault(int(row["corridor_length"]), []).append(row["success"])
+    lengths = sorted({length for by_length in found.values() for length in by_length})
+
+    def beyond(memory):
+        values = [float(value) for length, values in found[memory].items() if length > TRAINED for value in values]
+        return (-sum(values) / len(values), memory)
+
+    lines = ["| memory | " + " | ".join(map(str, lengths)) + " |", "|---|" + "---:|" * len(lengths)]
+    for memory in sorted(found, key=beyond):
+        lines.append(f"| `{memory}` | " + " | ".join(percent(found[memory][length]) for length in lengths) + " |")
+    return lines
+
+
+def write_csv(report):
+    """Every run that was evaluated at all lengths."""
+    with open(report) as file, open(FOLDER / RUNS, "w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for run in json.load(file)["range"]["runs"]:
+            for point in run["points"]:
+                writer.writerow((run["backbone"], run["seed"], int(point["value"]), point["greedy"]["success"],
+                                 point["sampled"]["success"]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--from", dest="report", metavar="REPORT")
+    arguments = parser.parse_args()
+    if arguments.report:
+        write_csv(arguments.report)
+        return
+    write_or_check(PAGE, replace_tables(PAGE, (table(rows_of(RUNS)),)), RUNS, arguments.check)
+
+
+if __name__ == "__main__":
+    main()
