@@ -106,14 +106,22 @@ class OnPolicy {
   virtual void all_estimated(const SumOverRanks& sum) = 0;
   // All of the episodes are learnt from once more.
   virtual void begin_pass() = 0;
+
+  // Whether loss() of a part of a minibatch needs to know of all of it; then the next three come before.
+  virtual bool sees_minibatches() const { return false; }
+  virtual void begin_minibatch() {}
+  virtual void see_part(const EpisodeBatch& /*part*/) {}
+  // Of this rank.
+  virtual void all_seen(const SumOverRanks& /*sum*/) {}
 };
 
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
-  // Nothing in it waits for the device, and padding has no influence.
-  virtual Loss loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks& sum) = 0;
+  // Nothing in it waits for the device, and padding has no influence. Of a learner on policy, whose minibatches may
+  // come in parts, all scalars are means over the batch's valid steps, or the same for all parts.
+  virtual Loss loss(AgentNetwork& network, const EpisodeBatch& batch) = 0;
   virtual std::vector<std::string> scalar_names() const = 0;
   // float32 scalar on the device, 1 where this step is to change no weight; undefined: it may. `scalars`: the loss's,
   // over all ranks.

@@ -24,7 +24,9 @@ Learner::Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> netw
                       ? nullptr
                       : std::make_unique<DeviceSum>(ranks_, weights_.device())),
       step_(weights_.device()),
-      estimating_(weights_.device()) {}
+      estimating_(weights_.device()),
+      adding_(weights_.device()),
+      averaging_(weights_.device()) {}
 
 OnPolicy& Learner::on_policy() {
   OnPolicy* const on_policy = algorithm_->on_policy();
@@ -50,20 +52,97 @@ std::vector<std::string> Learner::scalar_names() const {
   return names;
 }
 
-NamedScalars Learner::update(const EpisodeBatch& batch) {
+void Learner::check_training() const {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
-  const auto learn = [this](const std::vector<torch::Tensor>& inputs) { return learn_from(EpisodeBatch::of(inputs)); };
+}
+
+NamedScalars Learner::with_names(const std::vector<torch::Tensor>& scalars) const {
+  const std::vector<std::string> names = scalar_names();
+  NamedScalars with_names;
+  for (std::size_t i = 0; i < names.size(); ++i) with_names.emplace_back(names[i], scalars.at(i));
+  return with_names;
+}
+
+NamedScalars Learner::update(const EpisodeBatch& batch) {
+  check_training();
+  const auto learn = [this](const std::vector<torch::Tensor>& inputs) {
+    const EpisodeBatch batch = EpisodeBatch::of(inputs);
+    see_minibatch(1, [&](std::size_t) { return batch; });
+    return step(learn_from(batch), ranks_->alone() ? torch::Tensor() : batch.mask_BT.sum());
+  };
   std::vector<torch::Tensor> values;
   summed_ = false;
   explaining([&] { values = step_.run(batch.tensors(), learn); });
-  const std::vector<std::string> names = scalar_names();
-  NamedScalars scalars;
-  for (std::size_t i = 0; i < names.size(); ++i) scalars.emplace_back(names[i], values.at(i));
-  return scalars;
+  return with_names(values);
 }
 
-std::vector<torch::Tensor> Learner::learn_from(const EpisodeBatch& batch) {
-  const Loss loss = algorithm_->loss(*network_, batch, sum_over_ranks());
+NamedScalars Learner::update_in_parts(std::size_t parts, const std::function<EpisodeBatch(std::size_t)>& part) {
+  check_training();
+  const auto add = [this](const std::vector<torch::Tensor>& inputs) {
+    add_to_sums(EpisodeBatch::of(inputs));
+    return std::vector<torch::Tensor>();
+  };
+  const auto average = [this](const std::vector<torch::Tensor>&) { return step(average_of_sums(), sums_.back()); };
+  std::vector<torch::Tensor> values;
+  summed_ = false;
+  explaining([&] {
+    see_minibatch(parts, part);
+    begin_sums();
+    for (std::size_t i = 0; i < parts; ++i) adding_.run(part(i).tensors(), add);
+    values = averaging_.run({}, average);
+  });
+  return with_names(values);
+}
+
+void Learner::see_minibatch(std::size_t parts, const std::function<EpisodeBatch(std::size_t)>& part) {
+  OnPolicy* const on_policy = algorithm_->on_policy();
+  if (on_policy == nullptr || !on_policy->sees_minibatches()) return;
+  const torch::NoGradGuard no_grad;
+  on_policy->begin_minibatch();
+  for (std::size_t i = 0; i < parts; ++i) on_policy->see_part(part(i));
+  on_policy->all_seen(sum_over_ranks());
+}
+
+// Outside of every recording, which lets go of its own memory.
+void Learner::begin_sums() {
+  const torch::NoGradGuard no_grad;
+  if (sums_.empty()) {
+    for (const torch::Tensor& parameter : optimizer_.parameters())
+      sums_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+    for (std::size_t i = 0; i < algorithm_->scalar_names().size() + 2; ++i) sums_.push_back(torch::zeros({}, weights_));
+  }
+  torch::_foreach_zero_(sums_);
+}
+
+void Learner::add_to_sums(const EpisodeBatch& part) {
+  const Learnt learnt = learn_from(part);
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> means = learnt.gradients;
+  for (const auto& [name, value] : learnt.scalars) means.push_back(value);
+  means.push_back(learnt.total);
+  means.push_back(torch::ones_like(learnt.total));
+  for (torch::Tensor& mean : means) mean = mean.to(weights_.dtype());
+  torch::_foreach_add_(sums_, torch::_foreach_mul(means, part.mask_BT.sum().to(weights_.dtype())));
+}
+
+// In the memory of the sums, of which the number of steps stays.
+Learner::Learnt Learner::average_of_sums() {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> means(sums_.begin(), sums_.end() - 1);
+  torch::_foreach_div_(means, sums_.back());
+  Learnt learnt;
+  learnt.total = means.back();
+  means.pop_back();
+  const std::vector<std::string> names = algorithm_->scalar_names();
+  learnt.means.assign(means.end() - static_cast<std::ptrdiff_t>(names.size()), means.end());
+  for (std::size_t i = 0; i < names.size(); ++i) learnt.scalars.emplace_back(names[i], learnt.means[i]);
+  learnt.gradients.assign(means.begin(), means.end() - static_cast<std::ptrdiff_t>(names.size()));
+  optimizer_.set_gradients(learnt.gradients);
+  return learnt;
+}
+
+Learner::Learnt Learner::learn_from(const EpisodeBatch& batch) {
+  const Loss loss = algorithm_->loss(*network_, batch);
   optimizer_.zero_gradients();
   if (adapters_) adapters_->zero_gradients();
   std::vector<torch::Tensor> gradients = late_gradients(
@@ -73,23 +152,26 @@ std::vector<torch::Tensor> Learner::learn_from(const EpisodeBatch& batch) {
     adapters_->set_gradients();
     gradients = optimizer_.gradients();
   }
-  const torch::Tensor total = loss.total.detach();
+  return {loss.total.detach(), loss.scalars, loss.means, gradients};
+}
+
+std::vector<torch::Tensor> Learner::step(const Learnt& learnt, const torch::Tensor& steps) {
   if (!ranks_->alone()) {
-    std::vector<torch::Tensor> means = gradients;
-    means.push_back(total);
-    means.insert(means.end(), loss.means.begin(), loss.means.end());
-    average_over_ranks(means, batch.mask_BT.sum());
+    std::vector<torch::Tensor> means = learnt.gradients;
+    means.push_back(learnt.total);
+    means.insert(means.end(), learnt.means.begin(), learnt.means.end());
+    average_over_ranks(means, steps);
   }
-  const WatchedUpdate watched = watch_update(total, list_norms(gradients), watch_);
+  const WatchedUpdate watched = watch_update(learnt.total, list_norms(learnt.gradients), watch_);
   if (options_.clip_gradient_norm > 0)
-    torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / watched.norm).clamp_max(1));
-  const torch::Tensor held_back = algorithm_->holds_back(loss.scalars);
+    torch::_foreach_mul_(learnt.gradients, (options_.clip_gradient_norm / watched.norm).clamp_max(1));
+  const torch::Tensor held_back = algorithm_->holds_back(learnt.scalars);
   const torch::Tensor skipped = held_back.defined() ? torch::maximum(watched.bad, held_back) : watched.bad;
   optimizer_.step(skipped);
   if (adapters_) adapters_->merge();
-  algorithm_->after_step(*network_, loss.scalars, skipped);
+  algorithm_->after_step(*network_, learnt.scalars, skipped);
   std::vector<torch::Tensor> scalars;
-  for (const auto& [name, value] : loss.scalars) scalars.push_back(value);
+  for (const auto& [name, value] : learnt.scalars) scalars.push_back(value);
   scalars.push_back(watched.norm);
   return scalars;
 }

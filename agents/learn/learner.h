@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,6 +49,10 @@ class Learner {
   // otherwise); it is left there. Nothing in here waits for the device; on a GPU the update is a RecordedStep. What it
   // returns has the names of scalar_names(), in their order, and stays valid until the next update.
   NamedScalars update(const EpisodeBatch& batch);
+  // The same from a minibatch that comes in parts, one at least: the step that update() makes of one batch of all of
+  // them, up to rounding. part(i) may be asked for twice, and is done with when the next one is. On GPUs each shape of
+  // parts has a recording of its own; several ranks may have other parts, but all call this, or all update().
+  NamedScalars update_in_parts(std::size_t parts, const std::function<EpisodeBatch(std::size_t)>& part);
   // Of a learner on policy (OnPolicy): its rate becomes that of an iteration which begins when so much of the run is
   // over, 0 to 1; an iteration begins; what it makes of a batch's steps, valid until the next call; all of the
   // iteration's have been estimated; a pass begins. Nothing waits for the device.
@@ -68,6 +73,8 @@ class Learner {
   void launch_every_update() {
     step_.launch_every_step();
     estimating_.launch_every_step();
+    adding_.launch_every_step();
+    averaging_.launch_every_step();
   }
 
   // Waits for the device. Where one of several ranks is lost, whose share the last updates lack, throws RankLost.
@@ -79,8 +86,23 @@ class Learner {
   void visit_state(StateArchive& archive);
 
  private:
-  // The scalars in the order of their names.
-  std::vector<torch::Tensor> learn_from(const EpisodeBatch& batch);
+  // Means over valid steps: the loss, its scalars in the order of their names, and the gradients of what is trained.
+  struct Learnt {
+    torch::Tensor total;
+    NamedScalars scalars;
+    std::vector<torch::Tensor> means;  // of the scalars, those that are means
+    std::vector<torch::Tensor> gradients;
+  };
+
+  void check_training() const;
+  NamedScalars with_names(const std::vector<torch::Tensor>& scalars) const;
+  void see_minibatch(std::size_t parts, const std::function<EpisodeBatch(std::size_t)>& part);
+  Learnt learn_from(const EpisodeBatch& batch);
+  // Averages over ranks, of which this one has so many steps, and makes the step. The scalars and the gradient's norm.
+  std::vector<torch::Tensor> step(const Learnt& learnt, const torch::Tensor& steps);
+  void begin_sums();
+  void add_to_sums(const EpisodeBatch& part);
+  Learnt average_of_sums();
   void average_over_ranks(const std::vector<torch::Tensor>& means, const torch::Tensor& steps) const;
   void explaining(const std::function<void()>& work) const;
   void add_up(torch::Tensor& sums) const;
@@ -99,7 +121,10 @@ class Learner {
   std::shared_ptr<Ranks> ranks_;
   std::unique_ptr<DeviceSum> device_sum_;  // of several ranks on GPUs
   mutable bool summed_ = true;             // no update since the sums were last found to be whole
-  RecordedStep step_, estimating_;         // their graphs hold sums
+  // Of the parts of a minibatch, each step with its part's means: gradients, scalars, the loss; then the number of
+  // steps. None before the first such minibatch.
+  std::vector<torch::Tensor> sums_;
+  RecordedStep step_, estimating_, adding_, averaging_;  // their graphs hold sums of ranks
 };
 
 }  // namespace engram

@@ -179,12 +179,11 @@ EpisodeBatch EpisodeStore::sample(Rng& rng, std::int64_t least_steps) {
   return gather(draw(rng), least_steps);
 }
 
-std::int64_t EpisodeStore::sampled_steps(Rng rng) const { return episodes_.empty() ? 0 : steps_of(draw(rng), 1); }
+std::int64_t EpisodeStore::sampled_steps(Rng rng) const { return episodes_.empty() ? 0 : batch_steps(draw(rng), 1); }
 
-std::int64_t EpisodeStore::steps_of(const std::vector<std::int64_t>& indices, std::int64_t least_steps) const {
+std::int64_t EpisodeStore::batch_steps(const std::vector<std::int64_t>& indices, std::int64_t least_steps) const {
   std::int64_t steps = least_steps;
-  for (const std::int64_t index : indices)
-    steps = std::max<std::int64_t>(steps, episodes_.at(static_cast<std::size_t>(index)).rows.steps);
+  for (const std::int64_t index : indices) steps = std::max(steps, steps_of(index));
   if (!device_.is_cuda()) return steps;
   const std::int64_t longest = task_.max_episode_steps, unit = (longest + kLengthClasses - 1) / kLengthClasses;
   return std::min(longest, (steps + unit - 1) / unit * unit);
@@ -198,10 +197,16 @@ std::vector<StoredEpisode> EpisodeStore::chosen(const std::vector<std::int64_t>&
 
 EpisodeBatch EpisodeStore::gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps,
                                   std::int64_t least_episodes) {
-  std::vector<StoredEpisode> episodes = chosen(indices);
-  while (static_cast<std::int64_t>(episodes.size()) < least_episodes) episodes.push_back({});
-  EpisodeBatch batch = batch_of(static_cast<std::int64_t>(episodes.size()), steps_of(indices, least_steps));
-  gather_into(batch, episodes);
+  return gather_as(indices, batch_steps(indices, least_steps),
+                   std::max(least_episodes, static_cast<std::int64_t>(indices.size())));
+}
+
+EpisodeBatch EpisodeStore::gather_as(const std::vector<std::int64_t>& indices, std::int64_t steps,
+                                     std::int64_t episodes) {
+  std::vector<StoredEpisode> rows = chosen(indices);
+  rows.resize(static_cast<std::size_t>(episodes));
+  EpisodeBatch batch = batch_of(episodes, steps);
+  gather_into(batch, rows);
   return batch;
 }
 

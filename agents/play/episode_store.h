@@ -51,8 +51,10 @@ class EpisodeStore {
   // follow, of which only padding is there.
   EpisodeBatch gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps = 1,
                       std::int64_t least_episodes = 1);
-  // T of that batch.
-  std::int64_t gathered_steps(const std::vector<std::int64_t>& indices) const { return steps_of(indices, 1); }
+  // The same of so many steps, which no chosen episode has more of, and so many episodes.
+  EpisodeBatch gather_as(const std::vector<std::int64_t>& indices, std::int64_t steps, std::int64_t episodes);
+  // T of gather(indices).
+  std::int64_t gathered_steps(const std::vector<std::int64_t>& indices) const { return batch_steps(indices, 1); }
 
   // Of of_iterations(): value_BT and advantage_BT (float32 [B, T] on the device) become those of the steps of the
   // chosen episodes, the first of B; batches have them from now on.
@@ -79,6 +81,7 @@ class EpisodeStore {
     return {entry.environment, entry.number};
   }
   std::int64_t steps() const { return steps_; }
+  std::int64_t steps_of(std::int64_t index) const { return episodes_.at(static_cast<std::size_t>(index)).rows.steps; }
 
  private:
   EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t rows, torch::Device device,
@@ -94,7 +97,7 @@ class EpisodeStore {
   std::int64_t append(std::int32_t steps, End end, std::int32_t environment, std::uint32_t number);
   void drop_oldest();
   std::vector<std::int64_t> draw(Rng& rng) const;
-  std::int64_t steps_of(const std::vector<std::int64_t>& indices, std::int64_t least_steps) const;
+  std::int64_t batch_steps(const std::vector<std::int64_t>& indices, std::int64_t least_steps) const;
   EpisodeBatch batch_of(std::int64_t batch, std::int64_t steps);
   EpisodeBatch new_batch(std::int64_t batch, std::int64_t steps) const;
   std::vector<StoredEpisode> chosen(const std::vector<std::int64_t>& indices) const;

@@ -79,7 +79,7 @@ std::unique_ptr<Algorithm> DqnOptions::make(const AgentNetwork&) const { return 
 
 std::vector<std::string> Dqn::scalar_names() const { return names_of<DqnScalars>(); }
 
-Loss Dqn::loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks&) {
+Loss Dqn::loss(AgentNetwork& network, const EpisodeBatch& batch) {
   const std::int64_t steps = batch.action_BT.size(1), actions = network.num_actions();
   const HeadGroup::Outputs heads = network.heads(features_of(network, batch));
   const torch::Tensor q_BT1A = columns(heads.learning[0], actions), target_q_BT1A = columns(heads.targets[0], actions);

@@ -20,7 +20,7 @@ class Dqn final : public Algorithm {
   explicit Dqn(const DqnOptions& options) : options_(options) {}
 
   // Means over the valid steps: critic_loss, and mean_q of Q(h_t, a_t).
-  Loss loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks& sum) override;
+  Loss loss(AgentNetwork& network, const EpisodeBatch& batch) override;
   std::vector<std::string> scalar_names() const override;
   void after_step(AgentNetwork& network, const NamedScalars& scalars, const torch::Tensor& skipped) override;
   StepFigures judge(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& features_BTD) override;

@@ -48,7 +48,8 @@ class Experience {
   virtual bool ready() const = 0;
   // Where the next update is the first of an iteration: of the episodes that it learns from.
   virtual std::optional<IterationEpisodes> next_iteration() const { return {}; }
-  // T of this rank's next batch; 1 where it may be any.
+  // What other ranks have to know of this rank's next batch: its T, or of an iteration the longest one; 1 where it may
+  // be any.
   virtual std::int64_t next_batch_steps() const = 0;
   // One update of the learner. progress: how much of the run is over, 0 to 1.
   virtual NamedScalars update(Learner& learner, const Collected& all, double progress) = 0;

@@ -49,6 +49,7 @@ Iterations::Iterations(const IterationOptions& options, const TaskInfo& task, st
     : Experience(EpisodeStore::of_iterations(task, most_steps(options, task, environments), device), seed, rank),
       options_(options),
       device_(device),
+      parts_(task.max_episode_steps, std::max<std::int64_t>(1, options.steps / options.minibatches / 2), device),
       minibatches_(options.minibatches) {}
 
 void Iterations::add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) {
@@ -73,9 +74,18 @@ std::optional<IterationEpisodes> Iterations::next_iteration() const {
   return IterationEpisodes{ended_episodes_, sum / count};
 }
 
-// Of the longest of all episodes, as is every minibatch on a GPU.
+// Of the longest of all episodes. By it all ranks know whether minibatches come in parts, and on a GPU those that do
+// not are as long.
 std::int64_t Iterations::next_batch_steps() const {
-  return device_.is_cuda() && store_.episodes() > 0 ? store_.gathered_steps(numbers_below(store_.episodes())) : 1;
+  return store_.episodes() > 0 ? store_.gathered_steps(numbers_below(store_.episodes())) : 1;
+}
+
+bool Iterations::in_parts(const Collected& all) const {
+  return are_ragged(ended_episodes_, ended_steps_, std::max(next_batch_steps(), all.batch_steps));
+}
+
+std::vector<BatchPart> Iterations::parts_of(const std::vector<std::int64_t>& episodes) const {
+  return parts_.deal(episodes, [this](std::int64_t episode) { return store_.steps_of(episode); });
 }
 
 EpisodeBatch Iterations::gather(const std::vector<std::int64_t>& episodes, const Collected& all) {
@@ -85,15 +95,28 @@ EpisodeBatch Iterations::gather(const std::vector<std::int64_t>& episodes, const
                        size_class((most + minibatches_ - 1) / minibatches_));
 }
 
-// In batches as large as minibatches.
+// In batches as large as minibatches, or in parts.
 void Iterations::estimate_all(Learner& learner, const Collected& all_ranks) {
   const std::vector<std::int64_t> all = numbers_below(store_.episodes());
-  for (std::int64_t i = 0; i < minibatches_; ++i) {
-    const std::vector<std::int64_t> episodes = part_of(all, i, minibatches_);
-    const AdvantageEstimate estimate = learner.estimate_advantages(gather(episodes, all_ranks));
-    store_.put_advantages(episodes, estimate.value_BT, estimate.advantage_BT);
+  const auto estimate = [&](const std::vector<std::int64_t>& episodes, const EpisodeBatch& batch) {
+    const AdvantageEstimate estimated = learner.estimate_advantages(batch);
+    store_.put_advantages(episodes, estimated.value_BT, estimated.advantage_BT);
+  };
+  if (in_parts(all_ranks)) {
+    for (const BatchPart& part : parts_of(all)) estimate(part.episodes, gather(part));
+  } else {
+    for (std::int64_t i = 0; i < minibatches_; ++i) {
+      const std::vector<std::int64_t> episodes = part_of(all, i, minibatches_);
+      estimate(episodes, gather(episodes, all_ranks));
+    }
   }
   learner.all_estimated();
+}
+
+NamedScalars Iterations::learn_from(Learner& learner, const std::vector<std::int64_t>& episodes, const Collected& all) {
+  if (!in_parts(all)) return learner.update(gather(episodes, all));
+  const std::vector<BatchPart> parts = parts_of(episodes);
+  return learner.update_in_parts(parts.size(), [&](std::size_t i) { return gather(parts.at(i)); });
 }
 
 void Iterations::shuffle() {
@@ -122,7 +145,7 @@ NamedScalars Iterations::update(Learner& learner, const Collected& all, double p
     learner.begin_pass();
     shuffle();
   }
-  NamedScalars scalars = learner.update(gather(part_of(order_, number, minibatches_), all));
+  NamedScalars scalars = learn_from(learner, part_of(order_, number, minibatches_), all);
   if (++done_ == updates()) {
     done_ = ended_steps_ = ended_episodes_ = 0;
     ended_return_ = 0;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "agents/learn/experience/batch_parts.h"
 #include "agents/learn/experience/experience.h"
 #include "agents/learn/learner_config.h"
 
@@ -42,13 +43,19 @@ class Iterations final : public Experience {
 
  private:
   std::int64_t updates() const { return options_.passes * minibatches_; }
+  // Whether this iteration's episodes are computed in parts, which all ranks know.
+  bool in_parts(const Collected& all) const;
   EpisodeBatch gather(const std::vector<std::int64_t>& episodes, const Collected& all);
+  EpisodeBatch gather(const BatchPart& part) { return store_.gather_as(part.episodes, part.steps, part.rows); }
+  std::vector<BatchPart> parts_of(const std::vector<std::int64_t>& episodes) const;
+  NamedScalars learn_from(Learner& learner, const std::vector<std::int64_t>& episodes, const Collected& all);
   void estimate_all(Learner& learner, const Collected& all);
   void shuffle();
   void visit_returns(StateArchive& archive);
 
   const IterationOptions options_;
   const torch::Device device_;
+  const BatchParts parts_;
   std::int64_t ended_steps_ = 0;     // of all ranks' episodes, since the last iteration
   std::int64_t ended_episodes_ = 0;  // likewise, and the sum of their returns
   double ended_return_ = 0;

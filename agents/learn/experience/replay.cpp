@@ -22,7 +22,8 @@ std::int64_t most_steps(const Config& config, const Block& environments) {
 Replay::Replay(const Config& config, const RunShare& share, int rank, torch::Device device)
     : Experience({share.replay, config.task.info(), most_steps(config, share.environments), device}, config.run.seed,
                  rank),
-      updates_per_step_(config.run.updates_per_step) {}
+      updates_per_step_(config.run.updates_per_step),
+      on_gpu_(device.is_cuda()) {}
 
 void Replay::count(std::int64_t steps, double) {
   pending_updates_ += static_cast<std::int64_t>(std::ceil(updates_per_step_ * static_cast<double>(steps)));

@@ -21,7 +21,8 @@ class Replay final : public Experience {
   void count(std::int64_t steps, double episode_return) override;
   bool owes_update() const override { return pending_updates_ > 0; }
   bool ready() const override { return store_.episodes() > 0; }
-  std::int64_t next_batch_steps() const override { return store_.sampled_steps(random_); }
+  // On GPUs all ranks' batches are as long as the longest, so that they launch, record and replay the same updates.
+  std::int64_t next_batch_steps() const override { return on_gpu_ ? store_.sampled_steps(random_) : 1; }
   NamedScalars update(Learner& learner, const Collected& all, double progress) override;
   double unlearnt_steps() const override;
   void visit_common_state(StateArchive& archive) override;
@@ -30,6 +31,7 @@ class Replay final : public Experience {
 
  private:
   const double updates_per_step_;
+  const bool on_gpu_;
   std::int64_t pending_updates_ = 0;  // that ended episodes pay for
 };
 

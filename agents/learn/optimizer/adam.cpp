@@ -31,6 +31,10 @@ std::vector<torch::Tensor> Adam::gradients() const {
   return gradients;
 }
 
+void Adam::set_gradients(const std::vector<torch::Tensor>& gradients) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients.at(i);
+}
+
 void Adam::zero_gradients() {
   for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }

@@ -19,6 +19,7 @@ class Adam {
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   // The parameters' gradients, in order. Throws std::logic_error if one has none.
   std::vector<torch::Tensor> gradients() const;
+  void set_gradients(const std::vector<torch::Tensor>& gradients);
   void zero_gradients();
   // `skip`: a float32 scalar on the parameters' device; where it is 1, nothing happens. Undefined: never skipped.
   void step(const torch::Tensor& skip = {});

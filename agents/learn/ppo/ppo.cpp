@@ -86,26 +86,23 @@ Ppo::Ppo(const PpoOptions& options, const AgentNetwork& network) : options_(opti
 
 std::vector<std::string> Ppo::scalar_names() const { return names_of<PpoScalars>(); }
 
-PpoScales Ppo::scales_of(const EpisodeBatch& batch, const SumOverRanks& sum, torch::ScalarType dtype) const {
+void Ppo::see_part(const EpisodeBatch& part) { moments_.add_(moments_of(part, part.advantage_BT)); }
+
+PpoScales Ppo::scales_of(torch::ScalarType dtype) const {
   const torch::NoGradGuard no_grad;
   const Tensor kl_weight = kl_weight_.to(dtype);
   if (options_.advantage_scale == AdvantageScale::kOff)
     return {torch::zeros_like(kl_weight), torch::ones_like(kl_weight), kl_weight};
-  Tensor moments = moments_;
-  if (options_.advantage_scale == AdvantageScale::kMinibatch) {
-    moments = moments_of(batch, batch.advantage_BT);
-    sum(moments);
-  }
-  const Tensor means = moments / moments[0];
+  const Tensor means = moments_ / moments_[0];
   const Tensor deviation = (means[2] - means[1].square()).clamp_min(0).sqrt() + kLeastDeviation;
   return {means[1].to(dtype), deviation.to(dtype), kl_weight};
 }
 
-Loss Ppo::loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks& sum) {
+Loss Ppo::loss(AgentNetwork& network, const EpisodeBatch& batch) {
   const PpoHeads heads = PpoHeads::of(network.heads(features_of(network, batch)));
   const PpoWeights weights{options_.clip, options_.value_clip, options_.value_error_bound, options_.value_weight,
                            options_.entropy_weight};
-  const PpoScales scales = scales_of(batch, sum, heads.logits.scalar_type());
+  const PpoScales scales = scales_of(heads.logits.scalar_type());
   const PpoLoss loss = network.continuous()
                            ? normal_ppo_loss(normal_policy_of(network, heads), heads.value, batch, scales, weights)
                            : ppo_loss(heads, batch, scales, weights, network.num_actions(), network.uses_kernels());

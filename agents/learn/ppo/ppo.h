@@ -20,7 +20,7 @@ class Ppo final : public Algorithm, public OnPolicy {
 
   // Means over the valid steps: actor_loss, critic_loss, entropy of the policy in nats, kl from the policy that acted,
   // clipped: the part of the steps whose ratio is out of the clip's bounds, mean_value; and the kl_weight used.
-  Loss loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks& sum) override;
+  Loss loss(AgentNetwork& network, const EpisodeBatch& batch) override;
   std::vector<std::string> scalar_names() const override;
   torch::Tensor holds_back(const NamedScalars& scalars) override;
   void after_step(AgentNetwork& network, const NamedScalars& scalars, const torch::Tensor& skipped) override;
@@ -35,17 +35,22 @@ class Ppo final : public Algorithm, public OnPolicy {
   AdvantageEstimate estimate_advantages(AgentNetwork& network, const EpisodeBatch& batch) override;
   void all_estimated(const SumOverRanks& sum) override;
   void begin_pass() override;
+  // Where advantages are normalised per minibatch.
+  bool sees_minibatches() const override { return options_.advantage_scale == AdvantageScale::kMinibatch; }
+  void begin_minibatch() override { moments_.zero_(); }
+  void see_part(const EpisodeBatch& part) override;
+  void all_seen(const SumOverRanks& sum) override { sum(moments_); }
 
  private:
   // In `dtype`.
-  PpoScales scales_of(const EpisodeBatch& batch, const SumOverRanks& sum, torch::ScalarType dtype) const;
+  PpoScales scales_of(torch::ScalarType dtype) const;
 
   const PpoOptions options_;
   // On the device; float32 [].
   torch::Tensor kl_weight_;
   torch::Tensor stopped_;            // 1 once target_kl was passed in this iteration
   torch::Tensor kl_sum_, kl_count_;  // of this pass's updates
-  torch::Tensor moments_;            // float64 [3], of this iteration's advantages: sums of A^0, A, A^2
+  torch::Tensor moments_;  // float64 [3], of the advantages of this iteration or minibatch: sums of A^0, A, A^2
 };
 
 }  // namespace engram

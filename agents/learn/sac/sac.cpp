@@ -117,7 +117,7 @@ Sac::Sac(const SacOptions& options, const AgentNetwork& network)
 
 std::vector<std::string> Sac::scalar_names() const { return names_of<SacScalars>(); }
 
-Loss Sac::loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks&) {
+Loss Sac::loss(AgentNetwork& network, const EpisodeBatch& batch) {
   const torch::Tensor used_alpha = alpha();
   const SacLoss loss = sac_loss(network, batch, used_alpha, options_.gamma);
   return {.total = loss.total,

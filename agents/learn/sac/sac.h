@@ -52,7 +52,7 @@ class Sac final : public Algorithm {
 
   // Means over the valid steps: critic_loss 0.5 (L1 + L2), actor_loss, entropy of the policy in nats, mean_q of
   // Q1(h_t, a_t); and the alpha that the update used.
-  Loss loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks& sum) override;
+  Loss loss(AgentNetwork& network, const EpisodeBatch& batch) override;
   std::vector<std::string> scalar_names() const override;
   void after_step(AgentNetwork& network, const NamedScalars& scalars, const torch::Tensor& skipped) override;
   StepFigures judge(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& features_BTD) override;

@@ -329,10 +329,8 @@ int Trainer::own_wishes() const {
 // Tells the others what this rank has played, and wishes; afterwards all know the same.
 Trainer::AllPlayed Trainer::exchange(std::int64_t steps, const std::vector<EpisodeResult>& episodes) {
   static_assert(std::is_trivially_copyable_v<EpisodeResult>);
-  // On GPUs all batches are as long as the longest, so that all ranks launch, record and replay the same updates.
-  const bool as_long = device_.is_cuda() && !ranks_->alone();
   const Header own{steps, own_wishes(), experience_->ready(), experience_->store().episodes(),
-                   as_long ? experience_->next_batch_steps() : 1};
+                   ranks_->alone() ? 1 : experience_->next_batch_steps()};
   std::string sent(sizeof own + episodes.size() * sizeof(EpisodeResult), '\0');
   std::memcpy(sent.data(), &own, sizeof own);
   if (!episodes.empty()) std::memcpy(sent.data() + sizeof own, episodes.data(), sent.size() - sizeof own);

@@ -56,7 +56,7 @@ TEST_CASE("DQN's loss is the masked mean of squared errors from the target criti
       ++steps;
     }
   Dqn algorithm({.gamma = gamma});
-  const Loss loss = algorithm.loss(*network, batch, [](torch::Tensor&) {});
+  const Loss loss = algorithm.loss(*network, batch);
   CHECK(loss.total.item<double>() == doctest::Approx(sum / static_cast<double>(steps)).epsilon(1e-6));
   CHECK(named(loss.scalars, "critic_loss").item<double>() == loss.total.item<double>());
   CHECK(named(loss.scalars, "mean_q").item<double>() ==

@@ -24,14 +24,16 @@ using namespace engram;
 
 namespace {
 
-// Episodes of one to five steps, by their numbers; an observation is the environment, the episode and the step.
-ProbeRules named_episodes() {
+// Episodes of one to five steps, by their numbers, or of one step, every fifth of nine; an observation is the
+// environment, the episode and the step.
+ProbeRules named_episodes(bool ragged = false) {
   return {2,
           3,
-          5,
+          ragged ? 9 : 5,
           [](ProbeRow&) {},
-          [](ProbeRow& row, int) -> Outcome {
-            const int steps = 1 + static_cast<int>((3 * row.episode + static_cast<std::uint32_t>(row.environment)) % 5);
+          [ragged](ProbeRow& row, int) -> Outcome {
+            const int kind = static_cast<int>((3 * row.episode + static_cast<std::uint32_t>(row.environment)) % 5);
+            const int steps = !ragged ? 1 + kind : kind == 0 ? 9 : 1;
             return {1, row.step == steps ? End::kTerminated : End::kNone};
           },
           [](const ProbeRow& row, float* observation) {
@@ -46,7 +48,7 @@ using Name = std::pair<int, int>;  // environment and episode
 // What happened, in order.
 struct Events {
   std::vector<std::string> moments;
-  std::vector<std::vector<Name>> estimated, learnt;  // the episodes of each batch
+  std::vector<std::vector<Name>> estimated, seen, learnt;  // the episodes of each batch
 };
 
 // A learner that writes down what it is given. An episode's steps are worth its environment, the advantage is its
@@ -55,9 +57,11 @@ class Watching final : public Algorithm, public OnPolicy {
  public:
   explicit Watching(Events& events) : events_(events) {}
 
-  Loss loss(AgentNetwork& network, const EpisodeBatch& batch, const SumOverRanks&) override {
+  Loss loss(AgentNetwork& network, const EpisodeBatch& batch) override {
     events_.learnt.push_back(names_of(batch));
     const torch::Tensor mask_BT = batch.mask_BT, first = batch.observation.narrow(1, 0, mask_BT.size(1));
+    REQUIRE(events_.learnt.size() <= events_.seen.size());
+    CHECK(events_.learnt.back() == events_.seen[events_.learnt.size() - 1]);
     CHECK(torch::equal(batch.value_BT, mask_BT * first.select(2, 0)));
     CHECK(torch::equal(batch.advantage_BT, mask_BT * first.select(2, 1)));
     CHECK(((batch.log_prob_BT < 0) == (mask_BT > 0)).all().item<bool>());
@@ -85,6 +89,9 @@ class Watching final : public Algorithm, public OnPolicy {
   }
   void all_estimated(const SumOverRanks&) override { events_.moments.emplace_back("estimated"); }
   void begin_pass() override { events_.moments.emplace_back("pass"); }
+  bool sees_minibatches() const override { return true; }
+  void begin_minibatch() override { CHECK(events_.seen.size() == events_.learnt.size()); }
+  void see_part(const EpisodeBatch& part) override { events_.seen.push_back(names_of(part)); }
 
  private:
   static std::vector<Name> names_of(const EpisodeBatch& batch) {
@@ -118,9 +125,9 @@ struct WatchingOptions {
 
 // One rank's environments, learner and experience.
 struct Run {
-  explicit Run(Events& events) : learner_options(learner_config(WatchingOptions{&events})) {
+  explicit Run(Events& events, bool ragged = false) : learner_options(learner_config(WatchingOptions{&events})) {
     torch::manual_seed(1);
-    const ProbeRules rules = named_episodes();
+    const ProbeRules rules = named_episodes(ragged);
     const TaskInfo task = ProbeEnv(rules, 1).info();
     network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4, .dropout = 0}, small_backbone("gru", 4),
                                              task, 0, learner_options);
@@ -191,6 +198,40 @@ TEST_CASE("every pass of an iteration learns from each of its episodes once, in 
   }
 }
 
+TEST_CASE("minibatches of ragged episodes come in parts of about one length") {
+  Events events;
+  Run run(events, /*ragged=*/true);
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    events = {};
+    const std::set<Name> ended = run.collect();
+    std::vector<std::size_t> parts;  // learnt from until then
+    while (run.experience->owes_update()) {
+      run.experience->update(*run.learner, {}, 0.25);
+      parts.push_back(events.learnt.size());
+    }
+    CHECK(parts.size() == 12);
+    CHECK(events.seen == events.learnt);
+    CHECK(events.estimated.size() == 2);
+    CHECK((all_of(events.estimated, 0, 2) == ended));
+    for (std::size_t pass = 0; pass < 3; ++pass) {
+      const std::size_t first = pass == 0 ? 0 : parts[4 * pass - 1], end = parts[4 * pass + 3];
+      CHECK(end > first + 4);
+      CHECK((all_of(events.learnt, first, end - first) == ended));
+    }
+    for (const std::vector<Name>& part : events.learnt) {
+      const auto nine =
+          std::ranges::count_if(part, [](const Name& name) { return (3 * name.second + name.first) % 5 == 0; });
+      CHECK((nine == 0 || nine == static_cast<std::ptrdiff_t>(part.size())));
+    }
+  }
+  // As all ranks know: one of them has a longer episode.
+  Events even;
+  Run other(even);
+  other.collect();
+  other.experience->update(*other.learner, {.batch_steps = 100}, 0);
+  CHECK(even.learnt.size() > 1);
+}
+
 TEST_CASE("an iteration of more steps than asked for has more minibatches, as many as every rank has episodes for") {
   struct {
     std::int64_t other_steps, fewest_episodes, minibatches;
@@ -232,6 +273,7 @@ TEST_CASE("an iteration goes on from its state between any two minibatches") {
     visit(again, restored);
     restored.check_all_restored();
 
+    events.seen.clear();
     events.learnt.clear();
     for (int i = done; i < 21; ++i) {
       run.experience->update(*run.learner, {}, 0.9);

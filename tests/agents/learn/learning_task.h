@@ -85,6 +85,13 @@ class LearningTask {
     return part;
   }
 
+  // So many of the seven episodes from the first one on, as long as the longest of these, and two of padding.
+  EpisodeBatch part(std::int64_t first, std::int64_t count) {
+    std::vector<std::int64_t> indices;
+    for (std::int64_t i = 0; i < count; ++i) indices.push_back(first + i);
+    return store_.gather_as(indices, store_.gathered_steps(indices), count + 2);
+  }
+
  private:
   const TaskInfo task_;
   const BackboneConfig backbone_;

@@ -63,7 +63,12 @@ TEST_CASE("advantages are brought to mean 0 and deviation 1, over a minibatch or
       algorithm.estimate_advantages(*network, batch);
       algorithm.all_estimated(kAlone);
     }
-    return named(algorithm.loss(*network, scaled, kAlone).scalars, "actor_loss").item<double>();
+    if (algorithm.sees_minibatches()) {
+      algorithm.begin_minibatch();
+      algorithm.see_part(scaled);
+      algorithm.all_seen(kAlone);
+    }
+    return named(algorithm.loss(*network, scaled).scalars, "actor_loss").item<double>();
   };
   const PpoOptions minibatch{.advantage_scale = AdvantageScale::kMinibatch},
       off{.advantage_scale = AdvantageScale::kOff}, iteration{.advantage_scale = AdvantageScale::kIteration};
