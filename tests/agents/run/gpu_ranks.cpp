@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "agents/learn/ppo/ppo.h"
+#include "agents/learn/registry.h"
 #include "agents/run/machine/hardware.h"
 #include "tests/agents/learn/learning_task.h"
 #include "tests/gpu.h"
@@ -31,6 +33,26 @@ Learnt learn_on(torch::Device device, const std::shared_ptr<Ranks>& ranks, const
   LearningTask task(backbone, torch::kFloat32);
   const EpisodeBatch own = task.batch(ranks->rank(), ranks->size(), spoilt && ranks->rank() == 1);
   return learn(ranks, learner_config(options), task.first_network(device), to_device(own, device), kUpdates);
+}
+
+// Of minibatches that come in parts, two of the first rank and one of the second, or all three of a rank alone.
+Learnt learn_in_parts_on(torch::Device device, const std::shared_ptr<Ranks>& ranks) {
+  const LearnerConfig config = learner_config(PpoOptions{.kl_weight = 0.1, .clip_gradient_norm = 0.5});
+  LearningTask task("gru", torch::kFloat32);
+  const auto network = task.first_network(device, config);
+  Learner learner(config, network, {}, ranks);
+  const std::int64_t first[] = {0, 1, 3}, count[] = {1, 2, 4};
+  const std::size_t begin = ranks->first() ? 0 : 2, parts = ranks->alone() ? 3 : ranks->first() ? 2 : 1;
+  Learnt learnt;
+  for (int i = 0; i < kUpdates; ++i) {
+    const NamedScalars scalars = learner.update_in_parts(parts, [&](std::size_t part) {
+      return to_device(task.part(first[begin + part], count[begin + part]), device);
+    });
+    for (const auto& [name, value] : scalars) learnt.scalars.push_back(value.item<double>());
+  }
+  for (const auto& [name, tensor] : copied_weights(*network)) learnt.weights[name] = tensor.cpu();
+  learnt.faults = learner.faults().count;
+  return learnt;
 }
 
 // faults, scalars, weights: float64 [..]
@@ -81,6 +103,24 @@ TEST_CASE("an update of ranks on GPUs is that of one GPU on all of their episode
     CHECK(apart.max().item<double>() < 2 * 3e-4 * kUpdates);
   }
   CHECK(at == first[0]->size());
+}
+
+TEST_CASE("ranks on GPUs whose minibatches come in parts learn as one") {
+  if (skip_without_gpus(2)) return;
+  const auto found =
+      in_processes(2, "ranks on GPUs whose minibatches come in parts*", [](const std::shared_ptr<Ranks>& ranks) {
+        return bytes_of(values_of(learn_in_parts_on(use_device("cuda", *ranks), ranks)));
+      });
+  REQUIRE((found[0] && found[1]));
+  CHECK(*found[1] == *found[0]);
+  const Learnt alone = learn_in_parts_on(use_device("cuda:0"), std::make_shared<Ranks>());
+  const torch::Tensor expected = values_of(alone);
+  REQUIRE(found[0]->size() == expected.nbytes());
+  const torch::Tensor together =
+      torch::from_blob(const_cast<char*>(found[0]->data()), expected.sizes(), torch::kFloat64).clone();
+  const auto measured = static_cast<std::int64_t>(1 + alone.scalars.size());
+  CHECK(torch::allclose(together.narrow(0, 0, measured), expected.narrow(0, 0, measured), 1e-3, 1e-4));
+  CHECK((together - expected).abs().mean().item<double>() < 3e-5);
 }
 
 TEST_CASE("what is not finite on the GPU of one rank changes the weights of none") {
