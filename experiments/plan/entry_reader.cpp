@@ -79,6 +79,21 @@ void check_empty_section(const std::string& section) {
   if (!rest.empty()) about_key(key, [&] { check_section(rest); });
 }
 
+SettingsLayer with_backbones_of(SettingsLayer file, const std::filesystem::path& folder) {
+  const std::string* const named = value_of(file.settings, kBackbonesOf);
+  if (named == nullptr) return file;
+  SettingsLayer other = read_settings(folder / *named);
+  Experiment::from_settings(other);  // where something is wrong in it, its line is named
+  const auto is_other = [](const std::string& name) { return section_of(name) != kBackbones; };
+  std::erase_if(other.sections, is_other);
+  std::erase_if(other.settings, [&](const auto& setting) { return is_other(setting.first); });
+  if (other.sections.empty()) throw SettingError(kBackbonesOf, other.name + " has no section [backbones.LABEL]");
+  std::erase_if(file.settings, [](const auto& setting) { return setting.first == kBackbonesOf; });
+  file.sections.insert(file.sections.begin(), other.sections.begin(), other.sections.end());
+  file.settings.insert(file.settings.begin(), other.settings.begin(), other.settings.end());
+  return file;
+}
+
 EntryReader::EntryReader(const char* kind, const SettingsLayer& file, const std::vector<std::string>& known_keys)
     : kind_(kind), file_(file), known_keys_(known_keys) {
   for (const std::string& section : file.sections)

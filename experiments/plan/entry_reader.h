@@ -2,6 +2,7 @@
 // [learners.LABEL], [backbones.LABEL].
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,11 @@ void remove_setting(Settings& settings, const std::string& key);
 
 // Throws SettingError for a section without keys that means nothing in an experiment's file.
 void check_empty_section(const std::string& section);
+
+// `file`, in `folder`, with the sections [backbones.LABEL] of the experiment beside it that compare.backbones_of names
+// before its own. Throws SettingError where that has none of its own, and what reading it throws.
+inline constexpr const char* kBackbonesOf = "compare.backbones_of";
+SettingsLayer with_backbones_of(SettingsLayer file, const std::filesystem::path& folder);
 
 class EntryReader {
  public:

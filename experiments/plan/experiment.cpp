@@ -170,6 +170,8 @@ Experiment experiment_of(const SettingsLayer& file, const SettingsLayer& more) {
       const std::string section = section_of(key);
       if (key == kFormatKey) {
         experiment.format = config_format(file.settings);
+      } else if (key == kBackbonesOf) {
+        throw SettingError(key, key + " stands in the file of a comparison alone, and in none that it names");
       } else if (section == kCompare) {
         about_key(key, [&] { list.set(key, value); });
         if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
@@ -258,11 +260,12 @@ Experiment Experiment::from_settings(const SettingsLayer& file, const Settings& 
 }
 
 Experiment Experiment::from_file(const fs::path& file, const Settings& more) {
-  const SettingsLayer settings = read_settings(file);
+  SettingsLayer settings = read_settings(file);
   if (experiment_sections(settings).empty())
     throw UserError(settings.name +
                     " has none of the sections [compare], [tasks.LABEL] and [backbones.LABEL]: a run's config is " +
                     "for " + shell_command({"engram", "train", "--config", file.string()}));
+  settings = naming_line({settings}, [&] { return with_backbones_of(settings, file.parent_path()); });
   return from_settings(settings, more);
 }
 

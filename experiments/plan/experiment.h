@@ -9,6 +9,8 @@
 //   reference = hqlt             # the backbone whose sizes stay
 //   controls = none,full_state   # added as backbones where the file does not write them out; may be empty
 //   evaluate = task.corridor_length: 10,20,50   # optional: where every trained agent is evaluated, too
+//   backbones_of = other.ini     # optional: the sections [backbones.LABEL] of an experiment in the same folder come
+//                                # before those of this file, which may add to them
 //
 //   [task]                       # settings of every run, in the sections of a run's config
 //   name = visual_match

@@ -24,7 +24,7 @@ struct EarlierTry {
   std::size_t rung = 0;  // the last that it took part in, from 1
   bool chosen = false;
   std::int64_t steps = 0;  // of a run up to its end
-  std::vector<TriedSettings::Run> runs;
+  std::vector<TriedSettings::Run> runs = {};
 };
 
 class EarlierRuns {

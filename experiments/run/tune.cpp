@@ -141,7 +141,7 @@ TuneOutcome tune(const fs::path& tuning, const TuneOptions& options, std::vector
     // Seed by seed, so that places come along together.
     std::ranges::stable_sort(runs, {}, &PlannedRun::seed);
     const RunsOutcome ran = run_rung(rung, runs);
-    if (ran.stopped) return {true, {}};
+    if (ran.stopped) return {.stopped = true, .failed = {}, .diverged = {}};
     for (const EndedRun& ended : ran.failed)
       if (!has_diverged(ended.failure)) outcome.failed.push_back(ended);
     for (const auto& [place, steps, record] : at_work)

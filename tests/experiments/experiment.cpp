@@ -365,6 +365,41 @@ TEST_CASE("the file of an experiment is named with the line of what is refused, 
   CHECK(sections("[run]\nseed = 3\n") == "");
 }
 
+TEST_CASE("an experiment may have the backbones of another file beside its own") {
+  const TemporaryFolder folder;
+  const std::filesystem::path own = folder / "own.ini", other = folder / "other.ini";
+  write_text(other, kSmall);
+  const auto read = [&](const std::string& text) {
+    write_text(own, text);
+    return Experiment::from_file(own);
+  };
+  const std::string own_tasks = "[compare]\nbackbones_of = other.ini\n[tasks.t]\ntask.name = tmaze\n";
+  const Experiment taken =
+      read(own_tasks + "[backbones.wide+lstm]\nmemory.layers = 2\nmemory.width = 8\n[backbones.lru]\n");
+  CHECK(labels(taken.backbones) == Labels{"gru", "wide+lstm", "lru", "none", "full_state"});
+  CHECK(taken.backbones[1].settings ==
+        Settings{{"memory.name", "lstm"}, {"memory.layers", "2"}, {"memory.width", "8"}});
+  CHECK(labels(taken.tasks) == Labels{"t"});
+  CHECK(taken.reference == "gru");
+  CHECK(taken.question.empty());
+  CHECK_FALSE(mentions(taken.to_ini(), "backbones_of"));  // a comparison's folder needs no other file
+
+  const auto error_of = [&](const std::string& text) { return message_of<UserError>([&] { read(text); }); };
+  const std::string file = "config file '" + own.string() + "', line 2: ";
+  CHECK(error_of("[compare]\nbackbones_of = nothing.ini\n[tasks.t]\ntask.name = tmaze\n")
+            .find((folder / "nothing.ini").string()) != std::string::npos);
+  write_text(other, "[compare]\ncontrols = none\n[tasks.t]\ntask.name = tmaze\n");
+  CHECK(error_of(own_tasks) == file + "config file '" + other.string() + "' has no section [backbones.LABEL]");
+  write_text(other, kSmall + "[backbones.x]\nmemory.widht = 3\n");
+  CHECK(mentions(error_of(own_tasks), other.string() + "', line 20: unknown key 'memory.widht'"));
+  write_text(other, own_tasks + "[backbones.gru]\n");
+  CHECK(mentions(error_of(own_tasks), other.string() + "', line 2: compare.backbones_of stands in the file"));
+  CHECK(mentions(message_of<UserError>([&] {
+                   Experiment::from_settings({}, {{"compare.backbones_of", "other.ini"}});
+                 }),
+                 "compare.backbones_of stands in the file of a comparison alone"));
+}
+
 TEST_CASE("labels that are no plain names are refused: they become folders") {
   for (const std::string& label : {std::string("../x"), std::string("a/b"), std::string("-rf"), std::string(""),
                                    std::string("a b"), std::string("~"), std::string("$(x)"), std::string("\xc3\xa4"),

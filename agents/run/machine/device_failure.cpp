@@ -73,7 +73,7 @@ std::string sizes_to_lower(const Config& config) {
   const std::string environments = " or run.num_envs (now " + std::to_string(config.run.num_envs) + ")";
   if (const std::optional<IterationOptions> iterations = config.learner.iterations())
     return ": raise learner.minibatches (now " + std::to_string(iterations->minibatches) +
-           "), each of which is padded to the longest episode, or lower learner.iteration_steps (now " +
+           "), which are computed one at a time, or lower learner.iteration_steps (now " +
            std::to_string(iterations->steps) + "), whose " + kept + "," + environments;
   return ": lower replay.capacity_steps (now " + std::to_string(config.replay.capacity_steps) +
          ") or replay.minimum_episodes (now " + std::to_string(config.replay.minimum_episodes) + "), whose " + kept +

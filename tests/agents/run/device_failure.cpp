@@ -57,16 +57,16 @@ TEST_CASE("a GPU out of memory is one line that names the sizes to lower and the
   CHECK(names_sizes(explained(std::runtime_error("cudaMalloc: cudaErrorMemoryAllocation: out of memory"))));
 }
 
-TEST_CASE("of a learner on policy it names the minibatches, which are padded, and the iteration") {
+TEST_CASE("of a learner on policy it names the minibatches and the iteration") {
   const Config config = Config::from_settings({{"learner.name", "ppo"},
                                                {"learner.iteration_steps", "9664"},
                                                {"learner.minibatches", "7"},
                                                {"run.num_envs", "44"}});
   const std::string message =
       device_failure(std::runtime_error("cudaMalloc: cudaErrorMemoryAllocation: out of memory"), config).value_or("");
-  CHECK(
-      message.starts_with("the GPU is out of memory: raise learner.minibatches (now 7), each of which is padded to the "
-                          "longest episode, or lower learner.iteration_steps (now 9664), whose "));
+  CHECK(message.starts_with(
+      "the GPU is out of memory: raise learner.minibatches (now 7), which are computed one at a time, "
+      "or lower learner.iteration_steps (now 9664), whose "));
   CHECK(message.ends_with(", or run.num_envs (now 44)"));
 }
 
