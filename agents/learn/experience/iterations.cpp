@@ -23,6 +23,10 @@ std::int64_t most_steps(const IterationOptions& options, const TaskInfo& task, s
   return options.steps + environments * (task.max_episode_steps + std::int64_t{Rollout::kStepsBetweenLooks});
 }
 
+// Half of a minibatch, but no less than keeps a GPU busy for longer than the launches of a part: MiniGrid's minibatches
+// of 1,208 steps take a third longer in parts of 604.
+constexpr std::int64_t kLeastPartSteps = 2048;
+
 // Batches on a GPU come in few sizes, since each has a recording of its own: eight between a power of two and the next.
 std::int64_t size_class(std::int64_t episodes) {
   const std::int64_t unit =
@@ -49,7 +53,7 @@ Iterations::Iterations(const IterationOptions& options, const TaskInfo& task, st
     : Experience(EpisodeStore::of_iterations(task, most_steps(options, task, environments), device), seed, rank),
       options_(options),
       device_(device),
-      parts_(task.max_episode_steps, std::max<std::int64_t>(1, options.steps / options.minibatches / 2), device),
+      parts_(task.max_episode_steps, std::max(kLeastPartSteps, options.steps / options.minibatches / 2), device),
       minibatches_(options.minibatches) {}
 
 void Iterations::add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) {

@@ -14,6 +14,7 @@ PAGE = FOLDER.parent / "popgym.md"
 PUBLISHED = FOLDER.parents[2] / "experiments/report/published_popgym.csv"
 MEMORIES = ("gru", "lstm", "rnn", "s5", "linear_transformer", "fast_weight_programmer", "frame_stack", "none")
 APART = 3  # published standard deviations
+SEEDS_APART = 0.05
 
 
 def published():
@@ -48,13 +49,22 @@ def gru_table(found, paper):
     return lines + [f"| mean of these {len(paper)} | {ours:.3f} | {theirs:.3f} | {ours - theirs:+.3f} | {best:.3f} |"]
 
 
+def mean_of_seeds(values):
+    """With the deviation where seeds differ."""
+    apart = statistics.stdev(values) if len(values) > 1 else 0
+    return f"{statistics.mean(values):.2f}" + (f" ± {apart:.2f}" if apart > SEEDS_APART else "")
+
+
 def memories_table(found, paper):
-    """MMER of a memory's first seed; empty where it was not run to its end."""
+    """Each memory's mean MMER over the seeds that were run, and over the sizes."""
     lines = ["| task | " + " | ".join(f"`{memory}`" for memory in MEMORIES) + " |", "|---|" + "---:|" * len(MEMORIES)]
     for task in paper:
-        cells = [f"{found[task, memory][0]:.2f}" if (task, memory) in found else "" for memory in MEMORIES]
+        cells = [mean_of_seeds(found[task, memory]) for memory in MEMORIES]
         lines.append(f"| `{task}` | " + " | ".join(cells) + " |")
-    return lines
+    means = [statistics.mean(statistics.mean(found[task, memory]) for task in paper) for memory in MEMORIES]
+    runs = [sum(len(found[task, memory]) for task in paper) for memory in MEMORIES]
+    lines.append(f"| mean of these {len(paper)} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
+    return lines + ["| runs | " + " | ".join(map(str, runs)) + " |"]
 
 
 def main():
