@@ -51,7 +51,12 @@ void AgentNetwork::add_action_scale(const std::vector<ActionNumber>& numbers) {
 void AgentNetwork::add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width, bool continuous) {
   const int action = seen_.previous_action_width, reward = seen_.previous_reward_width, mark = seen_.first_step_mark;
   if (seen_.encoder == Encoder::kJoint) {
-    joint_.emplace(*this, parts, (action > 0 ? num_actions_ : 0) + reward + 2 * mark, seen_.hidden_width, width);
+    std::vector<ObservationPart> beside;
+    if (action > 0 && continuous) beside.push_back({"previous_action", PartKind::kVector, {num_actions_}});
+    if (action > 0 && !continuous) beside.push_back({"previous_action", PartKind::kTokens, {1}, num_actions_});
+    if (reward > 0) beside.push_back({"previous_reward", PartKind::kVector, {1}});
+    if (mark > 0) beside.push_back({"first_step_mark", PartKind::kTokens, {1}, 2});
+    joint_.emplace(*this, parts, beside, seen_.hidden_width, width);
     return;
   }
   encoder_.emplace(*this, parts, seen_.token_width, width);
@@ -79,15 +84,12 @@ torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch
 }
 
 torch::Tensor AgentNetwork::beside(const torch::Tensor& previous_action, const torch::Tensor& previous_reward) const {
-  const torch::Tensor first = is_none(previous_action);
   std::vector<torch::Tensor> parts{torch::empty({previous_reward.numel(), 0}, previous_reward.options())};
   if (seen_.previous_action_width > 0)
-    parts.push_back((continuous()
-                         ? bounded_or_zero(previous_action)
-                         : torch::one_hot(previous_action.reshape(-1), num_actions_ + 1).narrow(-1, 0, num_actions_))
-                        .to(previous_reward));
+    parts.push_back(
+        (continuous() ? bounded_or_zero(previous_action) : previous_action.reshape({-1, 1})).to(previous_reward));
   if (seen_.previous_reward_width > 0) parts.push_back(previous_reward.reshape({-1, 1}));
-  if (seen_.first_step_mark) parts.push_back(torch::cat({first, first.logical_not()}, -1).to(previous_reward));
+  if (seen_.first_step_mark) parts.push_back(is_none(previous_action).logical_not().to(previous_reward));
   return torch::cat(parts, -1);
 }
 

@@ -101,7 +101,8 @@ class AgentNetwork : public torch::nn::Module {
   HeadGroup all_heads() const;
   void add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width, bool continuous);
   void add_action_scale(const std::vector<ActionNumber>& numbers);
-  // All [M, ...]: what is seen beside the observation, for the joint encoder; and the encoded observation with it.
+  // All [M, ...]: what is seen beside the observation, for the joint encoder, the previous action and the mark as
+  // tokens; and the encoded observation with it.
   torch::Tensor beside(const torch::Tensor& previous_action, const torch::Tensor& previous_reward) const;
   // Whether there is no previous action, [M, 1]; the numbers of a continuous one, [M, A].
   torch::Tensor is_none(const torch::Tensor& previous_action) const;

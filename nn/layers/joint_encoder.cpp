@@ -19,31 +19,38 @@ torch::nn::Linear orthogonal_linear(std::int64_t from, std::int64_t to) {
   return linear;
 }
 
-std::int64_t numbers_of(const ObservationPart& part) {
-  return part.elements() * (part.kind == PartKind::kTokens ? part.values : 1);
+std::int64_t count_numbers(const std::vector<ObservationPart>& parts) {
+  std::int64_t numbers = 0;
+  for (const ObservationPart& part : parts)
+    numbers += part.elements() * (part.kind == PartKind::kTokens ? part.values : 1);
+  return numbers;
+}
+
+void append_numbers(std::vector<torch::Tensor>& all, const std::vector<ObservationPart>& parts,
+                    const torch::Tensor& x_MX, torch::ScalarType dtype) {
+  for (std::int64_t first = 0; const ObservationPart& part : parts) {
+    all.push_back(part_numbers(part, x_MX.narrow(1, first, part.elements()), dtype));
+    first += part.elements();
+  }
 }
 
 }  // namespace
 
-JointEncoder::JointEncoder(torch::nn::Module& owner, std::vector<ObservationPart> parts, std::int64_t others,
-                           std::int64_t hidden, std::int64_t width)
-    : parts_(std::move(parts)) {
-  std::int64_t from = others;
-  for (const ObservationPart& part : parts_) from += numbers_of(part);
+JointEncoder::JointEncoder(torch::nn::Module& owner, std::vector<ObservationPart> parts,
+                           std::vector<ObservationPart> beside, std::int64_t hidden, std::int64_t width)
+    : parts_(std::move(parts)), beside_(std::move(beside)) {
+  const std::int64_t from = count_numbers(parts_) + count_numbers(beside_);
   observation_ = owner.register_module("observation", orthogonal_linear(from, hidden));
   joined_ = owner.register_module("joined", orthogonal_linear(hidden, width));
 }
 
-torch::Tensor JointEncoder::encode(const torch::Tensor& observation_MX, const torch::Tensor& others_MS,
+torch::Tensor JointEncoder::encode(const torch::Tensor& observation_MX, const torch::Tensor& beside_MX,
                                    torch::ScalarType dtype) const {
   const ComputeIn products(observation_MX.device(), dtype);
   const torch::ScalarType own = observation_->weight.scalar_type();
   std::vector<torch::Tensor> all;
-  for (std::int64_t first = 0; const ObservationPart& part : parts_) {
-    all.push_back(part_numbers(part, observation_MX.narrow(1, first, part.elements()), own));
-    first += part.elements();
-  }
-  all.push_back(others_MS.to(own));
+  append_numbers(all, parts_, observation_MX, own);
+  append_numbers(all, beside_, beside_MX, own);
   const torch::Tensor features = apply_linear(observation_, torch::cat(all, 1));
   const torch::Tensor normal = torch::layer_norm(features.to(own), {features.size(-1)});
   return torch::leaky_relu(apply_linear(joined_, normal));

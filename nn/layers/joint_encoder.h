@@ -14,20 +14,21 @@ namespace engram {
 
 class JointEncoder {
  public:
-  // Of observations of these parts and `others` numbers beside them. Its layers are registered with `owner` itself, as
+  // Of observations of these parts, and parts of what is beside them. Its layers are registered with `owner` itself, as
   // "observation" (to `hidden`) and "joined" (to `width`), with orthogonal weights drawn from torch's default
   // generator.
-  JointEncoder(torch::nn::Module& owner, std::vector<ObservationPart> parts, std::int64_t others, std::int64_t hidden,
-               std::int64_t width);
+  JointEncoder(torch::nn::Module& owner, std::vector<ObservationPart> parts, std::vector<ObservationPart> beside,
+               std::int64_t hidden, std::int64_t width);
 
-  // observation [M, elements], others [M, others] -> [M, width]. Tokens as one-hot vectors, uint8 of an image or a
-  // vector divided by 255, and what is beside them, side by side; linear to `hidden`, a layer norm without gain or bias
-  // (in float32), linear to `width`, leaky relu. On a GPU products are in `dtype`, and so is the result.
-  torch::Tensor encode(const torch::Tensor& observation_MX, const torch::Tensor& others_MS,
+  // observation [M, elements], beside [M, elements] -> [M, width]. Tokens as one-hot vectors (zeros for a number that
+  // is none of them) and quantities (of the observation in uint8 divided by 255) side by side; linear to `hidden`, a
+  // layer norm without gain or bias (in float32), linear to `width`, leaky relu. On a GPU products are in `dtype`, and
+  // so is the result.
+  torch::Tensor encode(const torch::Tensor& observation_MX, const torch::Tensor& beside_MX,
                        torch::ScalarType dtype) const;
 
  private:
-  std::vector<ObservationPart> parts_;
+  std::vector<ObservationPart> parts_, beside_;
   // Shared with the owner; mutable, because LibTorch's modules compute by functions that are not const.
   mutable torch::nn::Linear observation_{nullptr}, joined_{nullptr};
 };
