@@ -52,7 +52,11 @@ torch::Tensor JointEncoder::encode(const torch::Tensor& observation_MX, const to
   append_numbers(all, parts_, observation_MX, own);
   append_numbers(all, beside_, beside_MX, own);
   const torch::Tensor features = apply_linear(observation_, torch::cat(all, 1));
-  const torch::Tensor normal = torch::layer_norm(features.to(own), {features.size(-1)});
+  const torch::Tensor normal = [&] {
+    // In the features' type, which it computes in float32 and rounds: autocast would make float32 rows of all of them.
+    const ComputeIn own_type(features.device(), torch::kFloat32);
+    return torch::layer_norm(features, {features.size(-1)});
+  }();
   return torch::leaky_relu(apply_linear(joined_, normal));
 }
 
