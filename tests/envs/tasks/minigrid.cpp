@@ -1,6 +1,7 @@
 // What MiniGrid's agent sees, against the reference's way from cell to cell, and the rules of its tasks.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -239,6 +240,37 @@ TEST_CASE(
       solved += environment->success_N()[0];
     }
     CHECK(solved > 900);
+  }
+}
+
+TEST_CASE("MiniGrid's Memory: how many observations on end hold all three objects, by where the hall ends") {
+  MiniGridMemory::Options options;
+  options.size = 17;
+  options.random_length = true;
+  options.observed.codes = minigrid::CodeBytes::kOriginal;
+  const MiniGridMemory::Params params = MiniGridMemory::make_params(options, 1, Purpose::kTraining);
+  Rng rng(1, Purpose::kTest, 0, 0);
+  const auto objects_in_sight = [&](const MiniGridMemory::State& state) {
+    std::uint8_t image[3 * kCells];
+    MiniGridMemory::observe(params, state, image);
+    return std::count_if(image, image + kCells,
+                         [](std::uint8_t code) { return code == minigrid::kKey || code == minigrid::kBall; });
+  };
+  // From every cell of room and hall: it looks back, turns round and goes ahead until it sees the two.
+  for (int hall_end = 4; hall_end <= 14; ++hall_end) {
+    CAPTURE(hall_end);
+    int fewest = 100;
+    for (int x = 1; x <= hall_end; ++x) {
+      MiniGridMemory::State state = MiniGridMemory::start(params, hall_end, x, /*is_key=*/true, /*upper_is_key=*/false);
+      const auto take = [&](int action) { MiniGridMemory::step(params, state, action, rng); };
+      take(minigrid::kLeft), take(minigrid::kLeft);
+      if (objects_in_sight(state) != 1) continue;
+      take(minigrid::kLeft), take(minigrid::kLeft);
+      int observations = 3;
+      for (; objects_in_sight(state) != 2 && observations < 20; ++observations) take(minigrid::kForward);
+      fewest = std::min(fewest, observations);
+    }
+    CHECK(fewest == (hall_end <= 12 ? 3 : hall_end == 13 ? 4 : 5));
   }
 }
 
