@@ -23,8 +23,10 @@ constexpr GifByteType kUnchanged = 255;          // the index of a pixel that st
 constexpr std::streamoff kPalettePosition = 13;  // of the file's palette: behind signature and screen descriptor
 constexpr std::int64_t kMaxDelay = 65'535;       // 1/100 s
 
+}  // namespace
+
 // Up to 255 colours with their indices.
-class Palette {
+class GifPalette {
  public:
   // False, and nothing has changed, if there is no room for all.
   bool add_all(const std::vector<std::uint32_t>& colours) {
@@ -69,11 +71,15 @@ class Palette {
   int size_ = 0;
 };
 
+namespace {
+
 std::uint32_t packed(const std::uint8_t* pixel) { return std::uint32_t{pixel[0]} << 16 | pixel[1] << 8 | pixel[2]; }
 
 using ColourMap = std::unique_ptr<ColorMapObject, decltype(&GifFreeMapObject)>;
 
-ColourMap map_of(const Palette& palette) { return {GifMakeMapObject(256, palette.table().data()), &GifFreeMapObject}; }
+ColourMap map_of(const GifPalette& palette) {
+  return {GifMakeMapObject(256, palette.table().data()), &GifFreeMapObject};
+}
 
 }  // namespace
 
@@ -177,7 +183,7 @@ class GifWriter::File {
     for (const auto& [count, colour] : frequent) distinct.push_back(colour);
 
     Picture picture{box, std::vector<GifByteType>(changes.size(), kUnchanged)};
-    Palette own;
+    GifPalette own;
     const bool shares = palette_.add_all(distinct);
     if (!shares) {
       distinct.resize(std::min<std::size_t>(distinct.size(), kColours));
@@ -185,7 +191,7 @@ class GifWriter::File {
       own.close();
       picture.own_palette = map_of(own);
     }
-    Palette& palette = shares ? palette_ : own;
+    GifPalette& palette = shares ? palette_ : own;
     std::size_t next = 0;
     for (std::size_t i = 0; i < changes.size(); ++i)
       if (changes[i]) picture.indices[i] = palette.index(colours[next++]);
@@ -210,7 +216,7 @@ class GifWriter::File {
   const int width_, height_;
   const double rate_;
   GifFileType* gif_ = nullptr;
-  Palette palette_;
+  GifPalette palette_;
   std::int64_t frames_ = 0;
   RgbImage before_;
   Picture pending_;            // waits to know how long it stands

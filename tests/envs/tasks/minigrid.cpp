@@ -251,7 +251,7 @@ TEST_CASE("MiniGrid's Memory: how many observations on end hold all three object
   const MiniGridMemory::Params params = MiniGridMemory::make_params(options, 1, Purpose::kTraining);
   Rng rng(1, Purpose::kTest, 0, 0);
   const auto objects_in_sight = [&](const MiniGridMemory::State& state) {
-    std::uint8_t image[3 * kCells];
+    std::uint8_t image[3 * kCells + 1];  // a direction might follow
     MiniGridMemory::observe(params, state, image);
     return std::count_if(image, image + kCells,
                          [](std::uint8_t code) { return code == minigrid::kKey || code == minigrid::kBall; });
