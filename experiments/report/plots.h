@@ -43,7 +43,7 @@ struct Panel {
 struct Matrix {
   std::vector<std::string> rows, columns;
   std::vector<std::vector<std::optional<double>>> cells;  // row, column
-  std::vector<double> chance;                             // of each column, below 1; empty: 0 everywhere
+  std::vector<double> chance = {};                        // of each column, below 1; empty: 0 everywhere
 };
 
 // One figure's estimates of each method, a row a method.
