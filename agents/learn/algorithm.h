@@ -111,7 +111,7 @@ class OnPolicy {
   virtual bool sees_minibatches() const { return false; }
   virtual void begin_minibatch() {}
   virtual void see_part(const EpisodeBatch& /*part*/) {}
-  // Of this rank.
+  // All of this rank's parts were.
   virtual void all_seen(const SumOverRanks& /*sum*/) {}
 };
 

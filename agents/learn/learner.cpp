@@ -58,9 +58,9 @@ void Learner::check_training() const {
 
 NamedScalars Learner::with_names(const std::vector<torch::Tensor>& scalars) const {
   const std::vector<std::string> names = scalar_names();
-  NamedScalars with_names;
-  for (std::size_t i = 0; i < names.size(); ++i) with_names.emplace_back(names[i], scalars.at(i));
-  return with_names;
+  NamedScalars pairs;
+  for (std::size_t i = 0; i < names.size(); ++i) pairs.emplace_back(names[i], scalars.at(i));
+  return pairs;
 }
 
 NamedScalars Learner::update(const EpisodeBatch& batch) {

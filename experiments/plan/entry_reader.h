@@ -17,6 +17,7 @@ inline constexpr const char* kTasks = "tasks";
 inline constexpr const char* kBackbones = "backbones";
 inline constexpr const char* kLearners = "learners";
 inline constexpr const char* kTune = "tune";
+inline constexpr const char* kBackbonesOf = "compare.backbones_of";
 
 // Of "section.key".
 std::string section_of(const std::string& key);
@@ -35,7 +36,6 @@ void check_empty_section(const std::string& section);
 
 // `file`, in `folder`, with the sections [backbones.LABEL] of the experiment beside it that compare.backbones_of names
 // before its own. Throws SettingError where that has none of its own, and what reading it throws.
-inline constexpr const char* kBackbonesOf = "compare.backbones_of";
 SettingsLayer with_backbones_of(SettingsLayer file, const std::filesystem::path& folder);
 
 class EntryReader {

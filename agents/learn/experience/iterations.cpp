@@ -84,41 +84,38 @@ std::int64_t Iterations::next_batch_steps() const {
   return store_.episodes() > 0 ? store_.gathered_steps(numbers_below(store_.episodes())) : 1;
 }
 
-bool Iterations::in_parts(const Collected& all) const {
-  return are_ragged(ended_episodes_, ended_steps_, std::max(next_batch_steps(), all.batch_steps));
-}
-
 std::vector<BatchPart> Iterations::parts_of(const std::vector<std::int64_t>& episodes) const {
   return parts_.deal(episodes, [this](std::int64_t episode) { return store_.steps_of(episode); });
 }
 
-EpisodeBatch Iterations::gather(const std::vector<std::int64_t>& episodes, const Collected& all) {
+EpisodeBatch Iterations::gather(const std::vector<std::int64_t>& episodes, std::int64_t longest, const Collected& all) {
   if (!device_.is_cuda()) return store_.gather(episodes);
   const std::int64_t most = std::max(store_.episodes(), all.most_episodes);
-  return store_.gather(episodes, std::max(next_batch_steps(), all.batch_steps),
-                       size_class((most + minibatches_ - 1) / minibatches_));
+  return store_.gather(episodes, longest, size_class((most + minibatches_ - 1) / minibatches_));
 }
 
 // In batches as large as minibatches, or in parts.
 void Iterations::estimate_all(Learner& learner, const Collected& all_ranks) {
   const std::vector<std::int64_t> all = numbers_below(store_.episodes());
+  const std::int64_t longest = longest_steps(all_ranks);
   const auto estimate = [&](const std::vector<std::int64_t>& episodes, const EpisodeBatch& batch) {
     const AdvantageEstimate estimated = learner.estimate_advantages(batch);
     store_.put_advantages(episodes, estimated.value_BT, estimated.advantage_BT);
   };
-  if (in_parts(all_ranks)) {
+  if (in_parts(longest)) {
     for (const BatchPart& part : parts_of(all)) estimate(part.episodes, gather(part));
   } else {
     for (std::int64_t i = 0; i < minibatches_; ++i) {
       const std::vector<std::int64_t> episodes = part_of(all, i, minibatches_);
-      estimate(episodes, gather(episodes, all_ranks));
+      estimate(episodes, gather(episodes, longest, all_ranks));
     }
   }
   learner.all_estimated();
 }
 
 NamedScalars Iterations::learn_from(Learner& learner, const std::vector<std::int64_t>& episodes, const Collected& all) {
-  if (!in_parts(all)) return learner.update(gather(episodes, all));
+  const std::int64_t longest = longest_steps(all);
+  if (!in_parts(longest)) return learner.update(gather(episodes, longest, all));
   const std::vector<BatchPart> parts = parts_of(episodes);
   return learner.update_in_parts(parts.size(), [&](std::size_t i) { return gather(parts.at(i)); });
 }

@@ -8,6 +8,7 @@
 // Its state may be saved between any two minibatches.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -43,9 +44,10 @@ class Iterations final : public Experience {
 
  private:
   std::int64_t updates() const { return options_.passes * minibatches_; }
-  // Whether this iteration's episodes are computed in parts, which all ranks know.
-  bool in_parts(const Collected& all) const;
-  EpisodeBatch gather(const std::vector<std::int64_t>& episodes, const Collected& all);
+  // T of a batch with the longest episode of any rank, and whether parts are computed instead: all ranks know both.
+  std::int64_t longest_steps(const Collected& all) const { return std::max(next_batch_steps(), all.batch_steps); }
+  bool in_parts(std::int64_t longest) const { return are_ragged(ended_episodes_, ended_steps_, longest); }
+  EpisodeBatch gather(const std::vector<std::int64_t>& episodes, std::int64_t longest, const Collected& all);
   EpisodeBatch gather(const BatchPart& part) { return store_.gather_as(part.episodes, part.steps, part.rows); }
   std::vector<BatchPart> parts_of(const std::vector<std::int64_t>& episodes) const;
   NamedScalars learn_from(Learner& learner, const std::vector<std::int64_t>& episodes, const Collected& all);

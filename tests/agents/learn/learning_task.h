@@ -99,16 +99,22 @@ class LearningTask {
   EpisodeStore store_;
 };
 
+// So many of a learner's updates.
+template <class Update>
+Learnt learn(Learner& learner, const AgentNetwork& network, int updates, const Update& update) {
+  Learnt learnt;
+  for (int i = 0; i < updates; ++i)
+    for (const auto& [name, value] : update()) learnt.scalars.push_back(value.template item<double>());
+  for (const auto& [name, tensor] : copied_weights(network)) learnt.weights[name] = tensor.cpu();
+  learnt.faults = learner.faults().count;
+  return learnt;
+}
+
 // So many updates of one batch, as one of the ranks.
 inline Learnt learn(const std::shared_ptr<Ranks>& ranks, const LearnerConfig& config,
                     const std::shared_ptr<AgentNetwork>& network, const EpisodeBatch& batch, int updates) {
-  Learnt learnt;
   Learner learner(config, network, {}, ranks);
-  for (int i = 0; i < updates; ++i)
-    for (const auto& [name, value] : learner.update(batch)) learnt.scalars.push_back(value.item<double>());
-  for (const auto& [name, tensor] : copied_weights(*network)) learnt.weights[name] = tensor.cpu();
-  learnt.faults = learner.faults().count;
-  return learnt;
+  return learn(learner, *network, updates, [&] { return learner.update(batch); });
 }
 
 }  // namespace engram::testing

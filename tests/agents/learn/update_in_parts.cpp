@@ -25,15 +25,10 @@ struct Span {
 };
 
 Learnt learn_in_parts(LearningTask& task, Learner& learner, AgentNetwork& network, const std::vector<Span>& parts) {
-  Learnt learnt;
-  for (int i = 0; i < kUpdates; ++i) {
-    const NamedScalars scalars = learner.update_in_parts(
+  return learn(learner, network, kUpdates, [&] {
+    return learner.update_in_parts(
         parts.size(), [&](std::size_t part) { return task.part(parts.at(part).first, parts.at(part).count); });
-    for (const auto& [name, value] : scalars) learnt.scalars.push_back(value.item<double>());
-  }
-  learnt.weights = copied_weights(network);
-  learnt.faults = learner.faults().count;
-  return learnt;
+  });
 }
 
 void check_near(const Learnt& found, const Learnt& expected) {

@@ -43,16 +43,11 @@ Learnt learn_in_parts_on(torch::Device device, const std::shared_ptr<Ranks>& ran
   Learner learner(config, network, {}, ranks);
   const std::int64_t first[] = {0, 1, 3}, count[] = {1, 2, 4};
   const std::size_t begin = ranks->first() ? 0 : 2, parts = ranks->alone() ? 3 : ranks->first() ? 2 : 1;
-  Learnt learnt;
-  for (int i = 0; i < kUpdates; ++i) {
-    const NamedScalars scalars = learner.update_in_parts(parts, [&](std::size_t part) {
+  return learn(learner, *network, kUpdates, [&] {
+    return learner.update_in_parts(parts, [&](std::size_t part) {
       return to_device(task.part(first[begin + part], count[begin + part]), device);
     });
-    for (const auto& [name, value] : scalars) learnt.scalars.push_back(value.item<double>());
-  }
-  for (const auto& [name, tensor] : copied_weights(*network)) learnt.weights[name] = tensor.cpu();
-  learnt.faults = learner.faults().count;
-  return learnt;
+  });
 }
 
 // faults, scalars, weights: float64 [..]
