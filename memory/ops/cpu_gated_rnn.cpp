@@ -29,7 +29,7 @@ struct Shape {
 };
 
 struct Saved {
-  float *h_BTD, *gates_BTYD, *cells_BTD;  // Y = kSaved
+  float *h_BTD, *gates_BTYD, *cells_BTD;  // Y = Cell::kSaved
 };
 
 // work(first row, rows, steps of the longest)
@@ -61,15 +61,15 @@ void forward_group(const Shape& shape, const float* gates_BTX, const float* recu
       const float* const input = gates_BTX + shape.row(first + r, t, columns);
       const float* const sum = sums.data() + r * columns;
       float* const h = out.h_BTD + shape.row(first + r, t, width);
-      float* const kept = out.gates_BTYD + shape.row(first + r, t, gated_rnn::kSaved * width);
+      float* const kept = out.gates_BTYD + shape.row(first + r, t, Cell::kSaved * width);
       for (std::int64_t k = 0; k < width; ++k) {
-        float a[kGates], u[kGates], saved[gated_rnn::kSaved];
+        float a[kGates], u[kGates], saved[Cell::kSaved];
         for (int gate = 0; gate < kGates; ++gate) a[gate] = input[gate * width + k], u[gate] = sum[gate * width + k];
-        if (!Cell::kHasCell) u[2] += candidate_bias_D[k];
+        if constexpr (Cell::kHasCandidateBias) u[2] += candidate_bias_D[k];
         float& own = hidden[static_cast<std::size_t>(r * width + k)];
         float& c = cell[static_cast<std::size_t>(r * width + k)];
         h[k] = own = Cell::next(a, u, own, c, saved);
-        for (int i = 0; i < gated_rnn::kSaved; ++i) kept[i * width + k] = saved[i];
+        for (int i = 0; i < Cell::kSaved; ++i) kept[i * width + k] = saved[i];
         if (Cell::kHasCell) out.cells_BTD[shape.row(first + r, t, width) + k] = c;
       }
     }
@@ -77,7 +77,7 @@ void forward_group(const Shape& shape, const float* gates_BTX, const float* recu
 }
 
 struct Gradients {
-  float *gates_BTX, *recurrent_BTX;  // of a_t and of u_t; one memory for the LSTM, which has them alike
+  float *gates_BTX, *recurrent_BTX;  // of a_t and of u_t; one memory but for the GRU: others have them alike
 };
 
 template <class Cell>
@@ -95,12 +95,12 @@ void backward_group(const Shape& shape, const float* recurrent_XD, const std::in
       float* const d = d_hidden.data() + r * width;
       if (t >= length_B[first + r]) continue;  // all of it is zero still
       const std::int64_t at = shape.row(first + r, t, width);
-      const float* const kept = saved.gates_BTYD + shape.row(first + r, t, gated_rnn::kSaved * width);
+      const float* const kept = saved.gates_BTYD + shape.row(first + r, t, Cell::kSaved * width);
       float* const d_gates = out.gates_BTX + shape.row(first + r, t, columns);
       float* const d_recurrent = out.recurrent_BTX + shape.row(first + r, t, columns);
       for (std::int64_t k = 0; k < width; ++k) {
-        float numbers[gated_rnn::kSaved];
-        for (int i = 0; i < gated_rnn::kSaved; ++i) numbers[i] = kept[i * width + k];
+        float numbers[Cell::kSaved];
+        for (int i = 0; i < Cell::kSaved; ++i) numbers[i] = kept[i * width + k];
         const float before = t > 0 ? saved.h_BTD[at - width + k] : 0;
         const float cell_before = Cell::kHasCell && t > 0 ? saved.cells_BTD[at - width + k] : 0;
         const float cell = Cell::kHasCell ? saved.cells_BTD[at + k] : 0;
@@ -121,8 +121,8 @@ void backward_group(const Shape& shape, const float* recurrent_XD, const std::in
 
 // Calls work(Cell{}).
 template <class Work>
-void of_cell(bool gru, const Work& work) {
-  gru ? work(gated_rnn::Gru{}) : work(gated_rnn::Lstm{});
+void of_cell(std::int64_t gates, const Work& work) {
+  gates == 1 ? work(gated_rnn::Elman{}) : gates == 3 ? work(gated_rnn::Gru{}) : work(gated_rnn::Lstm{});
 }
 
 class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
@@ -131,21 +131,22 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
                         const Tensor& candidate_bias_given, const Tensor& lengths_B) {
     const Tensor gates_BTX = gates_given.contiguous(), recurrent_XD = recurrent_given.contiguous(),
                  candidate_bias_D = candidate_bias_given.contiguous(), length_B = lengths_B.contiguous();
-    const bool gru = candidate_bias_D.numel() > 0;
-    const Shape shape{gates_BTX.size(0), gates_BTX.size(1), recurrent_XD.size(1), gru ? 3 : 4};
+    const Shape shape{gates_BTX.size(0), gates_BTX.size(1), recurrent_XD.size(1),
+                      recurrent_XD.size(0) / recurrent_XD.size(1)};
     const Tensor h_BTD = torch::zeros({shape.batch, shape.steps, shape.width}, torch::kFloat32);
-    const Tensor saved_BTYD = torch::empty({shape.batch, shape.steps, gated_rnn::kSaved, shape.width}, torch::kFloat32);
-    const Tensor cells_BTD = gru ? torch::empty({0}, torch::kFloat32) : torch::empty_like(h_BTD);
-    const Saved out{h_BTD.data_ptr<float>(), saved_BTYD.data_ptr<float>(), cells_BTD.data_ptr<float>()};
+    Tensor saved_BTYD, cells_BTD;
     const std::int64_t* const lengths = length_B.const_data_ptr<std::int64_t>();
-    of_cell(gru, [&](auto cell) {
+    of_cell(shape.gates, [&](auto cell) {
+      using Cell = decltype(cell);
+      saved_BTYD = torch::empty({shape.batch, shape.steps, Cell::kSaved, shape.width}, torch::kFloat32);
+      cells_BTD = Cell::kHasCell ? torch::empty_like(h_BTD) : torch::empty({0}, torch::kFloat32);
+      const Saved out{h_BTD.data_ptr<float>(), saved_BTYD.data_ptr<float>(), cells_BTD.data_ptr<float>()};
       in_groups(shape, lengths, [&](std::int64_t first, std::int64_t rows, std::int64_t steps) {
-        forward_group<decltype(cell)>(shape, gates_BTX.const_data_ptr<float>(), recurrent_XD.const_data_ptr<float>(),
-                                      candidate_bias_D.const_data_ptr<float>(), lengths, out, first, rows, steps);
+        forward_group<Cell>(shape, gates_BTX.const_data_ptr<float>(), recurrent_XD.const_data_ptr<float>(),
+                            candidate_bias_D.const_data_ptr<float>(), lengths, out, first, rows, steps);
       });
     });
     context->save_for_backward({recurrent_XD, length_B, h_BTD, saved_BTYD, cells_BTD});
-    context->saved_data["gru"] = gru;
     return h_BTD;
   }
 
@@ -153,8 +154,8 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
     TORCH_CHECK(!torch::GradMode::is_enabled(), "gated cells on a CPU have no second derivative");
     const variable_list kept = context->get_saved_variables();
     const Tensor &recurrent_XD = kept[0], &length_B = kept[1], &h_BTD = kept[2], d_h_BTD = gradient[0].contiguous();
-    const bool gru = context->saved_data["gru"].toBool();
-    const Shape shape{h_BTD.size(0), h_BTD.size(1), h_BTD.size(2), gru ? 3 : 4};
+    const Shape shape{h_BTD.size(0), h_BTD.size(1), h_BTD.size(2), recurrent_XD.size(0) / h_BTD.size(2)};
+    const bool gru = shape.gates == 3;
     const std::int64_t columns = shape.gates * shape.width;
     // Zero behind the lengths.
     const Tensor d_gates_BTX = torch::zeros({shape.batch, shape.steps, columns}, torch::kFloat32);
@@ -162,7 +163,7 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
     const Saved saved{h_BTD.data_ptr<float>(), kept[3].data_ptr<float>(), kept[4].data_ptr<float>()};
     const Gradients out{d_gates_BTX.data_ptr<float>(), d_recurrent_BTX.data_ptr<float>()};
     const std::int64_t* const lengths = length_B.const_data_ptr<std::int64_t>();
-    of_cell(gru, [&](auto cell) {
+    of_cell(shape.gates, [&](auto cell) {
       in_groups(shape, lengths, [&](std::int64_t first, std::int64_t rows, std::int64_t steps) {
         backward_group<decltype(cell)>(shape, recurrent_XD.const_data_ptr<float>(), lengths, saved,
                                        d_h_BTD.const_data_ptr<float>(), out, first, rows, steps);

@@ -1,4 +1,4 @@
-// What GRU and LSTM over fresh sequences are given, on a CPU and on a GPU.
+// What Elman network, GRU and LSTM over fresh sequences are given, on a CPU and on a GPU.
 #pragma once
 
 #include <torch/torch.h>
@@ -8,15 +8,15 @@
 
 namespace engram {
 
-// A layer's weights, as LibTorch's modules have them: [X, D], [X, D], [X] and [X], X = 3 D (GRU) or 4 D (LSTM),
-// float32.
+// A layer's weights, as LibTorch's modules have them: [X, D], [X, D], [X] and [X], X = D (Elman), 3 D (GRU) or 4 D
+// (LSTM), float32.
 struct GatedRnnWeights {
   torch::Tensor input_XD, recurrent_XD, input_bias_X, recurrent_bias_X;
 
   std::int64_t width() const { return recurrent_XD.size(1); }
   bool is_gru() const { return recurrent_XD.size(0) == 3 * width(); }
   // What is added to the gates of the input [X]; and the candidate's own bias [D], on which the GRU's reset gate acts.
-  // Of the LSTM the second is empty: an undefined tensor has no gradient to leave out.
+  // Of the others the second is empty: an undefined tensor has no gradient to leave out.
   std::pair<torch::Tensor, torch::Tensor> biases() const {
     if (!is_gru()) return {input_bias_X + recurrent_bias_X, recurrent_bias_X.narrow(0, 0, 0)};
     return {input_bias_X + torch::constant_pad_nd(recurrent_bias_X.narrow(0, 0, 2 * width()), {0, width()}),

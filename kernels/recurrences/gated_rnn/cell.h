@@ -19,7 +19,7 @@ HOST_DEVICE inline float sigmoid(float x) {
 }
 HOST_DEVICE inline float squash(float x) { return 2 * sigmoid(2 * x) - 1; }
 
-constexpr int kSaved = 4;  // numbers of a channel and step that the backward pass reads, all of them moderate
+// What tells the cells apart. kSaved: numbers of a channel and step that the backward pass reads, all of them moderate.
 
 // Gradients of one step. d_input and d_recurrent: of what the input and what h_{t-1} added to the gates.
 template <int kGates>
@@ -28,9 +28,24 @@ struct CellGradient {
   float d_hidden;  // what reaches h_{t-1} past the recurrent product
 };
 
+struct Elman {
+  static constexpr int kGates = 1, kSaved = 1;
+  static constexpr bool kHasCell = false, kHasCandidateBias = false;
+
+  // h_t.
+  HOST_DEVICE static float next(const float (&input)[kGates], const float (&recurrent)[kGates], float, float&,
+                                float (&saved)[kSaved]) {
+    return saved[0] = squash(input[0] + recurrent[0]);
+  }
+  HOST_DEVICE static CellGradient<kGates> back(const float (&saved)[kSaved], float, float, float, float d, float&) {
+    const float d_a = d * (1 - saved[0] * saved[0]);
+    return {{d_a}, {d_a}, 0};
+  }
+};
+
 struct Gru {
-  static constexpr int kGates = 3;  // reset r, update z, candidate n
-  static constexpr bool kHasCell = false;
+  static constexpr int kGates = 3, kSaved = 4;  // reset r, update z, candidate n
+  static constexpr bool kHasCell = false, kHasCandidateBias = true;
 
   // h_t. `recurrent` has the candidate's own bias in it.
   HOST_DEVICE static float next(const float (&input)[kGates], const float (&recurrent)[kGates], float hidden, float&,
@@ -50,8 +65,8 @@ struct Gru {
 };
 
 struct Lstm {
-  static constexpr int kGates = 4;  // input i, forget f, candidate g, output o
-  static constexpr bool kHasCell = true;
+  static constexpr int kGates = 4, kSaved = 4;  // input i, forget f, candidate g, output o
+  static constexpr bool kHasCell = true, kHasCandidateBias = false;
 
   HOST_DEVICE static float next(const float (&input)[kGates], const float (&recurrent)[kGates], float, float& cell,
                                 float (&saved)[kSaved]) {

@@ -24,7 +24,7 @@
 
 namespace engram {
 
-enum class GatedCell { kGru, kLstm };
+enum class GatedCell { kElman, kGru, kLstm };
 
 struct GatedRnn {
   GatedCell cell;

@@ -45,6 +45,8 @@ class Row {
           step.gate[0].push_back(r);
           step.gate[1].push_back(sigmoid(a[1] + u[1]));
           step.gate[2].push_back(std::tanh(a[2] + r * u[2]));
+        } else if (in_.cell == GatedCell::kElman) {
+          step.gate[0].push_back(std::tanh(a[0] + u[0]));
         } else {
           for (int gate = 0; gate < 4; ++gate)
             step.gate[gate].push_back(gate == 2 ? std::tanh(a[2] + u[2]) : sigmoid(a[gate] + u[gate]));
@@ -53,6 +55,8 @@ class Row {
       for (int k = 0; k < in_.width; ++k) {
         if (in_.cell == GatedCell::kGru) {
           h[k] = (1 - step.gate[1][k]) * step.gate[2][k] + step.gate[1][k] * h[k];
+        } else if (in_.cell == GatedCell::kElman) {
+          h[k] = step.gate[0][k];
         } else {
           c[k] = step.gate[1][k] * c[k] + step.gate[0][k] * step.gate[2][k];
           h[k] = step.gate[3][k] * std::tanh(c[k]);
@@ -74,7 +78,8 @@ class Row {
       for (int k = 0; k < in_.width; ++k) {
         const double d = d_h[k] + h_gradient_BTD[at(t, k)];
         const double before = t > 0 ? all[t - 1].h[k] : 0, c_before = t > 0 ? all[t - 1].c[k] : 0;
-        const double g[4] = {step.gate[0][k], step.gate[1][k], step.gate[2][k], in_.gates() == 4 ? step.gate[3][k] : 0};
+        double g[4] = {};
+        for (int gate = 0; gate < in_.gates(); ++gate) g[gate] = step.gate[gate][k];
         double d_a[4] = {};
         if (in_.cell == GatedCell::kGru) {
           d_a[2] = d * (1 - g[1]) * (1 - g[2] * g[2]);
@@ -82,6 +87,8 @@ class Row {
           d_a[0] = d_a[2] * step.recurrent_candidate[k] * g[0] * (1 - g[0]);
           past[k] = d * g[1];
           gradient.candidate_BTD[at(t, k)] = d_a[2] * g[0];
+        } else if (in_.cell == GatedCell::kElman) {
+          d_a[0] = d * (1 - g[0] * g[0]);
         } else {
           const double squashed = std::tanh(step.c[k]);
           d_c[k] += d * g[3] * (1 - squashed * squashed);

@@ -142,7 +142,7 @@ class Recurrent final : public SequenceModel {
 
   // On a GPU rows are not packed, because that would wait for it: no valid output reads what comes after it.
   Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
-    if (gates > 1 && cpu::takes(input_BTD)) return run_layers(cpu::gated_rnn, input_BTD, lengths_B);
+    if (cpu::takes(input_BTD)) return run_layers(cpu::gated_rnn, input_BTD, lengths_B);
     if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B);
     let_cudnn_round();
     // LibTorch would cast for cuDNN to float16, whatever type is asked for.
@@ -190,7 +190,7 @@ class Recurrent final : public SequenceModel {
     if (cell_->parameters().front().is_cuda()) at::globalContext().setAllowTF32CuDNN(products_are_cast());
   }
 
-  // By kernels or loops for GRU and LSTM, a layer after the other.
+  // By kernels or loops, a layer after the other.
   template <class GatedRnn>
   Tensor run_layers(const GatedRnn& gated_rnn, const Tensor& input_BTD, const Tensor& lengths_B) const {
     Tensor x_BTD = input_BTD;

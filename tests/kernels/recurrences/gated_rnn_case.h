@@ -1,4 +1,4 @@
-// Random problems of GRU and LSTM, and how a result is compared with the definition in double precision.
+// Random problems of Elman network, GRU and LSTM, and how a result is compared with the definition in double precision.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -15,6 +15,9 @@
 
 namespace engram::testing {
 
+constexpr GatedCell kGatedCells[] = {GatedCell::kElman, GatedCell::kGru, GatedCell::kLstm};
+constexpr const char* kGatedCellNames[] = {"Elman", "GRU", "LSTM"};
+
 struct GatedRnnCase {
   GatedCell cell;
   int batch, time, width;
@@ -22,7 +25,7 @@ struct GatedRnnCase {
   double recurrent = 1;  // and of what a random h adds to them
 
   std::string name() const {
-    return joined(cell == GatedCell::kGru ? "GRU" : "LSTM", " B ", batch, " T ", time, " D ", width);
+    return joined(kGatedCellNames[static_cast<int>(cell)], " B ", batch, " T ", time, " D ", width);
   }
 };
 

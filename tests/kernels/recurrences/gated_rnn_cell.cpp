@@ -1,4 +1,4 @@
-// The cells of GRU and LSTM without a GPU: the kernels' own text of a step and of its gradient, channel by channel; and
+// The cells of Elman network, GRU and LSTM without a GPU: the kernels' own text of a step and of its gradient, channel by channel; and
 // the reference itself, against differences of it.
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ class Walk {
  public:
   explicit Walk(const GatedRnnProblem& problem) : problem_(problem), in_(problem.input) {
     const std::size_t steps = problem.h_gradient_BTD.size();
-    result_ = {Numbers(steps), Numbers(steps), Numbers(steps * Cell::kGates), Numbers(Cell::kHasCell ? 0 : steps)};
+    result_ = {Numbers(steps), Numbers(steps), Numbers(steps * Cell::kGates), Numbers(Cell::kHasCandidateBias ? steps : 0)};
   }
 
   GatedRnnResult result() {
@@ -31,7 +31,7 @@ class Walk {
  private:
   static constexpr int kGates = Cell::kGates;
   struct Kept {
-    float saved[kSaved], hidden_before, cell_before, cell;
+    float saved[Cell::kSaved], hidden_before, cell_before, cell;
   };
   struct Gates {
     float x[kGates] = {};
@@ -56,7 +56,8 @@ class Walk {
           input.x[gate] = static_cast<float>(in_.gates_BTX[gate_at(t, gate, k)]);
           for (int from = 0; from < width; ++from) recurrent.x[gate] += weight(gate, k, from) * before[from];
         }
-        if (!Cell::kHasCell) recurrent.x[2] += static_cast<float>(in_.candidate_bias_D[k]);
+        if constexpr (Cell::kHasCandidateBias)
+          recurrent.x[2] += static_cast<float>(in_.candidate_bias_D[k]);
         Kept& own = kept[t][k];
         own.hidden_before = before[k], own.cell_before = c[k];
         h[k] = Cell::next(input.x, recurrent.x, before[k], c[k], own.saved);
@@ -76,7 +77,8 @@ class Walk {
           result_.gates_gradient_BTX[gate_at(t, gate, k)] = gradient.d_input[gate];
           d_u[k].x[gate] = gradient.d_recurrent[gate];
         }
-        if (!Cell::kHasCell) result_.candidate_gradient_BTD[at(t, k)] = gradient.d_recurrent[2];
+        if constexpr (Cell::kHasCandidateBias)
+          result_.candidate_gradient_BTD[at(t, k)] = gradient.d_recurrent[2];
         d_h[k] = gradient.d_hidden;
       }
       for (int from = 0; from < width; ++from)
@@ -100,17 +102,19 @@ double loss(const GatedRnnReferenceInput& input, const Numbers& weight) {
 
 }  // namespace
 
-TEST_CASE("the cells of GRU and LSTM and their gradients are those of the plain equations") {
-  for (const GatedCell cell : {GatedCell::kGru, GatedCell::kLstm})
+TEST_CASE("the cells of Elman network, GRU and LSTM and their gradients are those of the plain equations") {
+  for (const GatedCell cell : kGatedCells)
     for (const GatedRnnCase& c :
          {GatedRnnCase{cell, 3, 1, 2}, {cell, 3, 30, 5}, {cell, 2, 100, 16}, {cell, 4, 12, 8, 6}})
       check_gated_rnn(c, 2e-6, [&](const GatedRnnProblem& problem) {
-        return cell == GatedCell::kGru ? Walk<Gru>(problem).result() : Walk<Lstm>(problem).result();
+        return cell == GatedCell::kElman ? Walk<Elman>(problem).result()
+               : cell == GatedCell::kGru ? Walk<Gru>(problem).result()
+                                         : Walk<Lstm>(problem).result();
       });
 }
 
-TEST_CASE("the reference's gradient of GRU and LSTM is that of differences") {
-  for (const GatedCell cell : {GatedCell::kGru, GatedCell::kLstm}) {
+TEST_CASE("the reference's gradient of each cell is that of differences") {
+  for (const GatedCell cell : kGatedCells) {
     GatedRnnProblem problem({cell, 3, 6, 4});
     const GatedRnnGradient gradient = gated_rnn_reference_backward(problem.input, problem.h_gradient_BTD);
     constexpr double kStep = 1e-6;

@@ -1,4 +1,4 @@
-// GRU and LSTM by the loops for a CPU, against LibTorch's modules.
+// Elman network, GRU and LSTM by the loops for a CPU, against LibTorch's modules.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -32,9 +32,9 @@ Learned learn(SequenceModel& model, const Tensor& given_BTD, const Tensor& lengt
 
 }  // namespace
 
-TEST_CASE("GRU and LSTM learn on a CPU as LibTorch's modules do, from rows of all lengths") {
+TEST_CASE("Elman network, GRU and LSTM learn on a CPU as LibTorch's modules do, from rows of all lengths") {
   torch::manual_seed(3);
-  for (const std::string name : {"gru", "lstm"})
+  for (const std::string name : {"rnn", "gru", "lstm"})
     for (const std::string width : {"1", "7", "32", "50"})
       for (const std::int64_t batch : {1, 31, 70}) {
         CAPTURE(name);
