@@ -26,7 +26,7 @@ class GatedRnnBench {
  public:
   GatedRnnBench(GatedCell cell, int batch, int time, int width)
       : cell_(cell),
-        gates_(cell == GatedCell::kGru ? 3 : 4),
+        gates_(gates_of(cell)),
         batch_(batch),
         time_(time),
         width_(width),
@@ -36,7 +36,7 @@ class GatedRnnBench {
         d_h_BTD_(half({batch, time, width})),
         h_BTD_(torch::empty_like(d_h_BTD_)),
         h_before_BTD_(torch::empty_like(d_h_BTD_)),
-        saved_(torch::empty({batch, time, 4 * width}, on_gpu(torch::kFloat16))),
+        saved_(torch::empty({batch, time, saved_numbers_of(cell) * width}, on_gpu(torch::kFloat16))),
         cells_BTD_(torch::empty({batch, time, width}, on_gpu(torch::kFloat32))),
         d_gates_BTX_(torch::empty_like(gates_BTX_)),
         d_candidate_BTD_(torch::empty_like(d_h_BTD_)),
@@ -103,7 +103,7 @@ class GatedRnnBench {
   }
   GatedRnnSaved saved() const {
     return {halves(h_before_BTD_), reinterpret_cast<__half*>(saved_.data_ptr<at::Half>()),
-            cell_ == GatedCell::kGru ? nullptr : cells_BTD_.data_ptr<float>()};
+            cell_ == GatedCell::kLstm ? cells_BTD_.data_ptr<float>() : nullptr};
   }
 
   const GatedCell cell_;
@@ -117,11 +117,13 @@ class GatedRnnBench {
 // Products of each gate and step, forward and backward; bytes of gates, what is saved, h and their gradients.
 template <class Module, class ModuleOptions>
 KernelRow gated_rnn_row(GatedCell cell, int batch, int time, int width) {
+  constexpr const char* kNames[] = {"Elman", "GRU", "LSTM"};
   const bool gru = cell == GatedCell::kGru;
-  const double steps = 1.0 * batch * time, gates = gru ? 3 : 4, flops = 2 * gates * width * width * steps;
-  const double saved = gru ? 10 : 14, given = 2 * gates;  // bytes of a channel and step
+  const double steps = 1.0 * batch * time, gates = gates_of(cell), flops = 2 * gates * width * width * steps;
+  // Bytes of a channel and step: h_{t-1}, the cell's numbers, c_t.
+  const double saved = 2 + 2 * saved_numbers_of(cell) + (cell == GatedCell::kLstm ? 4 : 0), given = 2 * gates;
   return with_work(
-      {.operation = gru ? "GRU" : "LSTM",
+      {.operation = kNames[static_cast<int>(cell)],
        .shape = "B " + std::to_string(batch) + " T " + std::to_string(time) + " D " + std::to_string(width),
        .flops = {flops, flops},
        .bytes = {steps * width * (given + 2 + saved), steps * width * (saved + 2 + given + (gru ? 2 : 0))},
@@ -134,6 +136,8 @@ KernelRow gated_rnn_row(GatedCell cell, int batch, int time, int width) {
 std::vector<std::function<KernelRow()>> gated_rnn_rows() {
   std::vector<std::function<KernelRow()>> rows;
   for (const int width : {64, 256}) {
+    rows.push_back(
+        [=] { return gated_rnn_row<torch::nn::RNN, torch::nn::RNNOptions>(GatedCell::kElman, 640, 52, width); });
     rows.push_back(
         [=] { return gated_rnn_row<torch::nn::GRU, torch::nn::GRUOptions>(GatedCell::kGru, 640, 52, width); });
     rows.push_back(

@@ -1,4 +1,4 @@
-// GRU and LSTM as engram bench kernels runs them.
+// Elman network, GRU and LSTM as engram bench kernels runs them.
 #pragma once
 
 #include <functional>

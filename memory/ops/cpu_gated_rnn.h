@@ -1,5 +1,6 @@
-// Elman network, GRU and LSTM over fresh sequences on a CPU in float32, by the cells of kernels/recurrences/gated_rnn: rows in blocks
-// that stay in a processor's cache, where LibTorch's are some dozen operations and as many tensors a step.
+// Elman network, GRU and LSTM over fresh sequences on a CPU in float32, by the cells of kernels/recurrences/gated_rnn:
+// rows in blocks that stay in a processor's cache, where LibTorch's are some dozen operations and as many tensors a
+// step.
 #pragma once
 
 #include <torch/torch.h>

@@ -28,9 +28,13 @@ struct Problem {
   Tensor candidate_bias_D;  // float32, of the GRU
   Tensor length_B;          // int32
 
+  GatedCell cell() const {
+    const std::int64_t gates = recurrent_XD.size(0) / recurrent_XD.size(1);
+    return gates == 1 ? GatedCell::kElman : gates == 3 ? GatedCell::kGru : GatedCell::kLstm;
+  }
   GatedRnn at(const Tensor& h_BTD) const {
     const bool gru = candidate_bias_D.defined();
-    return {gru ? GatedCell::kGru : GatedCell::kLstm,
+    return {cell(),
             static_cast<int>(h_BTD.size(0)),
             static_cast<int>(h_BTD.size(1)),
             static_cast<int>(h_BTD.size(2)),
@@ -66,8 +70,10 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
     std::vector<std::int64_t> shape = gates_BTX.sizes().vec();
     shape.back() = width;
     const Tensor h_BTD = torch::empty(shape, gates_BTX.options()), h_before_BTD = torch::empty_like(h_BTD);
-    const Tensor cells_BTD = gru ? Tensor() : torch::empty(shape, gates_BTX.options().dtype(torch::kFloat32));
-    shape.back() = 4 * width;
+    const GatedCell cell = problem.cell();
+    const Tensor cells_BTD =
+        cell == GatedCell::kLstm ? torch::empty(shape, gates_BTX.options().dtype(torch::kFloat32)) : Tensor();
+    shape.back() = saved_numbers_of(cell) * width;
     const Tensor saved_gates = torch::empty(shape, gates_BTX.options().dtype(torch::kFloat16));
     gated_rnn_forward(problem.at(h_BTD), halves(gates_BTX), halves(h_BTD),
                       saved_of(h_before_BTD, saved_gates, cells_BTD), current_stream());

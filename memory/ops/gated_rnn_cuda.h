@@ -1,5 +1,5 @@
-// GRU and LSTM over fresh sequences on a GPU, by kernels/recurrences/gated_rnn. Where engram is built without CUDA
-// nothing is supported.
+// Elman network, GRU and LSTM over fresh sequences on a GPU, by kernels/recurrences/gated_rnn. Where engram is built
+// without CUDA nothing is supported.
 #pragma once
 
 #include <torch/torch.h>
@@ -15,7 +15,7 @@ namespace engram::cuda {
 Support supports_gated_rnn(std::int64_t width, torch::ScalarType dtype, torch::Device device);
 
 // h [B, T, D] of one layer, bfloat16 as its input [B, T, D]; zero behind each row's lengths_B (int64). What follows the
-// lengths in the input must be finite. Differentiable once. The cell is the GRU or the LSTM by the weights' shape.
+// lengths in the input must be finite. Differentiable once. The cell is the one of the weights' shape.
 // Throws c10::Error where the kernels do not take the tensors.
 torch::Tensor gated_rnn(const GatedRnnWeights& weights, const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 

@@ -178,9 +178,10 @@ __device__ float2 pair_of(const float* sums, int gate, int n, const Place<Size>&
   return *reinterpret_cast<const float2*>(sums + (gate * Size::rows + n) * Size::sum_stride + 2 * place.pair);
 }
 
-// A step's saved numbers of a pair of channels: 16 bytes.
-struct alignas(16) SavedPair {
-  __half2 number[kSaved];
+// A step's saved numbers of a pair of channels: 4 or 16 bytes.
+template <class Cell>
+struct alignas(sizeof(__half2) * Cell::kSaved) SavedPair {
+  __half2 number[Cell::kSaved];
 };
 
 template <class Cell, int kSteps, int kRows>
@@ -228,11 +229,11 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
     for (int i = 0; i < Size::turns; ++i) {
       const int n = place.row(i);
       if (t >= place.length[i]) continue;
-      float input[2][Cell::kGates], recurrent[2][Cell::kGates], kept[2][kSaved];
+      float input[2][Cell::kGates], recurrent[2][Cell::kGates], kept[2][Cell::kSaved];
 #pragma unroll
       for (int gate = 0; gate < Cell::kGates; ++gate) {
         const float2 sum = pair_of(sums, gate, n, place);
-        const bool biased = !Cell::kHasCell && gate == 2;
+        const bool biased = Cell::kHasCandidateBias && gate == 2;
         recurrent[0][gate] = sum.x + (biased ? candidate_bias.x : 0);
         recurrent[1][gate] = sum.y + (biased ? candidate_bias.y : 0);
         input[0][gate] = unpack_low(ahead[i][gate]), input[1][gate] = unpack_high(ahead[i][gate]);
@@ -246,10 +247,10 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
       if (t + 1 < problem.time)
         store_pair(saved.h_before_BTD + (step + 1) * width + place.channel, hidden[i].x, hidden[i].y);
       if constexpr (Cell::kHasCell) store_pair(saved.cells_BTD + step * width + place.channel, cell[i].x, cell[i].y);
-      SavedPair pair;
+      SavedPair<Cell> pair;
 #pragma unroll
-      for (int j = 0; j < kSaved; ++j) pair.number[j] = __floats2half2_rn(kept[0][j], kept[1][j]);
-      reinterpret_cast<SavedPair*>(saved.gates_BTPY)[step * (width / 2) + place.channel / 2] = pair;
+      for (int j = 0; j < Cell::kSaved; ++j) pair.number[j] = __floats2half2_rn(kept[0][j], kept[1][j]);
+      reinterpret_cast<SavedPair<Cell>*>(saved.gates_BTPY)[step * (width / 2) + place.channel / 2] = pair;
     }
     fetch(t + 1);
     meet<Size::cluster>();
@@ -287,7 +288,7 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
 
   struct Ahead {
     std::uint32_t d_hidden, h_before;
-    SavedPair saved;
+    SavedPair<Cell> saved;
     float2 cell;  // c_{t-1}
   };
   Ahead ahead[Size::turns];
@@ -302,7 +303,7 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
       if (t < 0 || t >= place.length[i]) continue;
       const std::int64_t at = place.step(problem, n, t) * width + place.channel;
       ahead[i].d_hidden = *reinterpret_cast<const std::uint32_t*>(h_gradient_BTD + at);
-      ahead[i].saved = reinterpret_cast<const SavedPair*>(saved.gates_BTPY)[at / 2];
+      ahead[i].saved = reinterpret_cast<const SavedPair<Cell>*>(saved.gates_BTPY)[at / 2];
       if constexpr (Cell::kHasCell)
         ahead[i].cell = cell_at(n, t - 1);
       else
@@ -331,9 +332,9 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
         d.x += sum.x, d.y += sum.y;
       }
       d.x += unpack_low(ahead[i].d_hidden), d.y += unpack_high(ahead[i].d_hidden);
-      float kept[2][kSaved];
+      float kept[2][Cell::kSaved];
 #pragma unroll
-      for (int j = 0; j < kSaved; ++j) {
+      for (int j = 0; j < Cell::kSaved; ++j) {
         const float2 both = __half22float2(ahead[i].saved.number[j]);
         kept[0][j] = both.x, kept[1][j] = both.y;
       }
@@ -351,7 +352,7 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
         store_pair(gates_gradient_BTX + (step * Cell::kGates + gate) * width + place.channel, low.d_input[gate],
                    high.d_input[gate]);
       }
-      if constexpr (!Cell::kHasCell)
+      if constexpr (Cell::kHasCandidateBias)
         store_pair(candidate_gradient_BTD + step * width + place.channel, low.d_recurrent[2], high.d_recurrent[2]);
     }
     fetch(t - 1);
@@ -367,7 +368,7 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
       const std::int64_t step = place.step(problem, n, t);
       for (int gate = 0; gate < Cell::kGates; ++gate)
         store_pair(gates_gradient_BTX + (step * Cell::kGates + gate) * width + place.channel, 0, 0);
-      if constexpr (!Cell::kHasCell) store_pair(candidate_gradient_BTD + step * width + place.channel, 0, 0);
+      if constexpr (Cell::kHasCandidateBias) store_pair(candidate_gradient_BTD + step * width + place.channel, 0, 0);
     }
   }
   // Nobody leaves while another block may still write to it: the last meeting was before the last product.
@@ -399,7 +400,7 @@ void dispatch(const GatedRnn& problem, const Run& run) {
   const int width = problem.width;
   if (problem.batch < 1 || problem.time < 1 || !supports_gated_rnn(width) ||
       problem.batch > std::numeric_limits<int>::max() / 4 ||
-      (problem.candidate_bias_D == nullptr) != (problem.cell == GatedCell::kLstm))
+      (problem.candidate_bias_D != nullptr) != (problem.cell == GatedCell::kGru))
     throw std::runtime_error("gated cells: " + std::to_string(problem.batch) + " rows of " +
                              std::to_string(problem.time) + " steps with " + std::to_string(width) + " channels");
   const auto with_steps = [&](auto cell, auto steps) {
@@ -419,7 +420,14 @@ void dispatch(const GatedRnn& problem, const Run& run) {
     else
       with_steps(cell, std::integral_constant<int, 16>{});
   };
-  problem.cell == GatedCell::kGru ? with_cell(Gru{}) : with_cell(Lstm{});
+  switch (problem.cell) {
+    case GatedCell::kElman:
+      return with_cell(Elman{});
+    case GatedCell::kGru:
+      return with_cell(Gru{});
+    case GatedCell::kLstm:
+      return with_cell(Lstm{});
+  }
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ struct GatedRnnReferenceInput {
   std::vector<double> gates_BTX, recurrent_XD, candidate_bias_D;  // the bias: of the GRU
   std::vector<int> length_B;
 
-  int gates() const { return cell == GatedCell::kElman ? 1 : cell == GatedCell::kGru ? 3 : 4; }
+  int gates() const { return gates_of(cell); }
 };
 
 // h [B, T, D]; zero behind a row's length.

@@ -96,9 +96,7 @@ class Recurrent final : public SequenceModel {
   std::int64_t width() const override { return width_; }
 
   Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
-    if constexpr (gates > 1) return cuda::supports_gated_rnn(width_, dtype, device);
-    if (device.is_cuda() && dtype == torch::kBFloat16) return Support::no("it is cuDNN's, with products in TF32");
-    return SequenceModel::supports_learning(dtype, device);
+    return cuda::supports_gated_rnn(width_, dtype, device);
   }
 
   MemoryState initial_state(std::int64_t batch) const override {

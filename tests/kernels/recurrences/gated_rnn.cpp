@@ -20,13 +20,14 @@ __nv_bfloat16* halves(DeviceBytes& buffer) { return reinterpret_cast<__nv_bfloat
 GatedRnnResult run_on_gpu(const GatedRnnProblem& given) {
   const std::lock_guard<std::mutex> lock(gpu_in_use);
   const GatedRnnReferenceInput& in = given.input;
-  const bool gru = in.cell == GatedCell::kGru;
+  const bool gru = in.cell == GatedCell::kGru, lstm = in.cell == GatedCell::kLstm;
   const std::size_t size = given.h_gradient_BTD.size();
   constexpr Dtype kHalf = Dtype::kBfloat16;
   DeviceBytes gates = upload(in.gates_BTX, kHalf), recurrent = upload(in.recurrent_XD, kHalf),
               bias = upload(in.candidate_bias_D, Dtype::kFloat32), d_h = upload(given.h_gradient_BTD, kHalf);
-  DeviceBytes h = poisoned(size, kHalf), h_before = poisoned(size, kHalf), saved_gates = poisoned(4 * size, kHalf),
-              cells = poisoned(gru ? 0 : size, Dtype::kFloat32), d_gates = poisoned(in.gates() * size, kHalf),
+  DeviceBytes h = poisoned(size, kHalf), h_before = poisoned(size, kHalf),
+              saved_gates = poisoned(saved_numbers_of(in.cell) * size, kHalf),
+              cells = poisoned(lstm ? size : 0, Dtype::kFloat32), d_gates = poisoned(in.gates() * size, kHalf),
               d_candidate = poisoned(gru ? size : 0, kHalf);
   const DeviceBytes length_B(bytes_of(in.length_B));
   const GatedRnn problem{in.cell,
@@ -37,7 +38,7 @@ GatedRnnResult run_on_gpu(const GatedRnnProblem& given) {
                          gru ? floats(bias) : nullptr,
                          reinterpret_cast<const int*>(length_B.data())};
   const GatedRnnSaved saved{halves(h_before), reinterpret_cast<__half*>(saved_gates.data()),
-                            gru ? nullptr : floats(cells)};
+                            lstm ? floats(cells) : nullptr};
   gated_rnn_forward(problem, halves(gates), halves(h), saved, nullptr);
   gated_rnn_backward(problem, saved, halves(d_h), halves(d_gates), gru ? halves(d_candidate) : nullptr, nullptr);
   check_cuda(cudaDeviceSynchronize(), "gated cells");
@@ -49,10 +50,12 @@ constexpr double kBound = 0.006;
 
 }  // namespace
 
-TEST_CASE("the kernels of GRU and LSTM equal the plain equations, forward and backward, for every width and length") {
+TEST_CASE(
+    "the kernels of Elman network, GRU and LSTM equal the plain equations, forward and backward, for every width and "
+    "length") {
   if (skip_without_gpu()) return;
   std::vector<GatedRnnCase> cases;
-  for (const GatedCell cell : {GatedCell::kGru, GatedCell::kLstm}) {
+  for (const GatedCell cell : kGatedCells) {
     for (const int width : {2, 14, 16, 30, 32, 34, 48, 64, 66, 100, 128, 130, 192, 250, 256}) {
       if (!supports_gated_rnn(width)) continue;
       for (const int time : {1, 2, 3, 9}) cases.push_back({cell, 18, time, width});
@@ -67,9 +70,9 @@ TEST_CASE("the kernels of GRU and LSTM equal the plain equations, forward and ba
   check_each(cases, [](const GatedRnnCase& c) { check_gated_rnn(c, kBound, run_on_gpu); });
 }
 
-TEST_CASE("small shapes: GRU and LSTM, the same bits each time") {
+TEST_CASE("small shapes: gated cells, the same bits each time") {
   if (skip_without_gpu()) return;
-  for (const GatedCell cell : {GatedCell::kGru, GatedCell::kLstm})
+  for (const GatedCell cell : kGatedCells)
     for (const int width : {24, 64, 128, 256}) {
       if (!supports_gated_rnn(width)) continue;
       const GatedRnnProblem problem({cell, 19, 7, width});
@@ -77,7 +80,7 @@ TEST_CASE("small shapes: GRU and LSTM, the same bits each time") {
     }
 }
 
-TEST_CASE("the kernels of GRU and LSTM refuse sizes outside of their contract") {
+TEST_CASE("the kernels of gated cells refuse sizes outside of their contract") {
   if (skip_without_gpu()) return;
   const float bias = 0;
   for (const GatedRnn& problem : {GatedRnn{GatedCell::kGru, 1, 1, 258, nullptr, &bias, nullptr},
@@ -85,6 +88,7 @@ TEST_CASE("the kernels of GRU and LSTM refuse sizes outside of their contract") 
                                   GatedRnn{GatedCell::kGru, 0, 1, 8, nullptr, &bias, nullptr},
                                   GatedRnn{GatedCell::kLstm, 1, 0, 8, nullptr, nullptr, nullptr},
                                   GatedRnn{GatedCell::kGru, 1, 1, 8, nullptr, nullptr, nullptr},
-                                  GatedRnn{GatedCell::kLstm, 1, 1, 8, nullptr, &bias, nullptr}})
+                                  GatedRnn{GatedCell::kLstm, 1, 1, 8, nullptr, &bias, nullptr},
+                                  GatedRnn{GatedCell::kElman, 1, 1, 8, nullptr, &bias, nullptr}})
     CHECK_THROWS_AS(gated_rnn_forward(problem, nullptr, nullptr, {}, nullptr), std::runtime_error);
 }

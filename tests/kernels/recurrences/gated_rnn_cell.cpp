@@ -1,5 +1,5 @@
-// The cells of Elman network, GRU and LSTM without a GPU: the kernels' own text of a step and of its gradient, channel by channel; and
-// the reference itself, against differences of it.
+// The cells of Elman network, GRU and LSTM without a GPU: the kernels' own text of a step and of its gradient, channel
+// by channel; and the reference itself, against differences of it.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,7 +20,8 @@ class Walk {
  public:
   explicit Walk(const GatedRnnProblem& problem) : problem_(problem), in_(problem.input) {
     const std::size_t steps = problem.h_gradient_BTD.size();
-    result_ = {Numbers(steps), Numbers(steps), Numbers(steps * Cell::kGates), Numbers(Cell::kHasCandidateBias ? steps : 0)};
+    result_ = {Numbers(steps), Numbers(steps), Numbers(steps * Cell::kGates),
+               Numbers(Cell::kHasCandidateBias ? steps : 0)};
   }
 
   GatedRnnResult result() {
@@ -56,8 +57,7 @@ class Walk {
           input.x[gate] = static_cast<float>(in_.gates_BTX[gate_at(t, gate, k)]);
           for (int from = 0; from < width; ++from) recurrent.x[gate] += weight(gate, k, from) * before[from];
         }
-        if constexpr (Cell::kHasCandidateBias)
-          recurrent.x[2] += static_cast<float>(in_.candidate_bias_D[k]);
+        if constexpr (Cell::kHasCandidateBias) recurrent.x[2] += static_cast<float>(in_.candidate_bias_D[k]);
         Kept& own = kept[t][k];
         own.hidden_before = before[k], own.cell_before = c[k];
         h[k] = Cell::next(input.x, recurrent.x, before[k], c[k], own.saved);
@@ -77,8 +77,7 @@ class Walk {
           result_.gates_gradient_BTX[gate_at(t, gate, k)] = gradient.d_input[gate];
           d_u[k].x[gate] = gradient.d_recurrent[gate];
         }
-        if constexpr (Cell::kHasCandidateBias)
-          result_.candidate_gradient_BTD[at(t, k)] = gradient.d_recurrent[2];
+        if constexpr (Cell::kHasCandidateBias) result_.candidate_gradient_BTD[at(t, k)] = gradient.d_recurrent[2];
         d_h[k] = gradient.d_hidden;
       }
       for (int from = 0; from < width; ++from)
