@@ -47,6 +47,9 @@ Tensor encode_image(const Tensor&, torch::ScalarType, const std::vector<std::int
 Tensor encode_parts(const Tensor&, torch::ScalarType, const std::vector<EncodedPart>&, const LayerWeights&) {
   not_built("an encoder");
 }
+Tensor encode_jointly(const SeenParts&, const SeenParts&, torch::ScalarType, const LayerWeights&, const LayerWeights&) {
+  not_built("an encoder");
+}
 
 Support supports_heads(const HeadSizes&, torch::ScalarType, torch::Device) { return no_support(); }
 Support supports_one_kernel_heads_sizes(const HeadSizes&, torch::ScalarType) { return no_support(); }
@@ -56,6 +59,9 @@ HeadOutputs heads(const Tensor&, const std::vector<HeadWeights>&, const std::vec
 }
 
 std::vector<Tensor> linear_maps(const Tensor&, const std::vector<LinearMap>&) { not_built("linear maps"); }
+Tensor add_scaled(const Tensor&, const Tensor&, const Tensor&) { not_built("a sum"); }
+Support supports_relu_layers(const std::vector<LinearMap>&, torch::ScalarType, torch::Device) { return no_support(); }
+Tensor relu_layers(const Tensor&, const std::vector<LinearMap>&) { not_built("linear layers"); }
 
 struct PreparedWeights::Kept {};
 PreparedWeights::PreparedWeights(const std::vector<Tensor>&) { not_built("prepared weights"); }
@@ -68,9 +74,11 @@ std::vector<Tensor> PreparedWeights::made(const std::vector<Tensor>&,
 PreparedWeights::InUse::InUse(const PreparedWeights*) : before_(nullptr) {}
 PreparedWeights::InUse::~InUse() = default;
 
+Support supports_norm(std::int64_t) { return no_support(); }
 bool takes_rows(const Tensor&) { return false; }
 bool takes_norm(const Tensor&, const Norm&) { return false; }
 Tensor normed(const Tensor&, const Norm&) { not_built("a norm"); }
+Tensor layer_normed(const Tensor&) { not_built("a norm"); }
 Tensor l2_normed(const Tensor&, double) { not_built("a norm"); }
 
 Support supports_one_kernel_swiglu_sizes(std::int64_t, std::int64_t, torch::ScalarType) { return no_support(); }

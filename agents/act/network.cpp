@@ -168,12 +168,13 @@ std::vector<Road> AgentNetwork::roads(torch::Device device) const {
   const torch::ScalarType dtype = compute_dtype_;
   const HeadGroup heads = all_heads();
   const Support heads_in_one = heads.supports_one_kernel(dtype, device);
-  return {learning_road(*backbone_, use_kernels_, device, dtype),
-          road_of("heads", heads.supports_kernels(dtype, device),
-                  heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()),
-                  use_kernels_, device, dtype),
-          road_of("encoder", encoder_ ? encoder_->supports_kernels(dtype, device) : Support::no("it is the joint one"),
-                  Support(), use_kernels_, device, dtype)};
+  return {
+      learning_road(*backbone_, use_kernels_, device, dtype),
+      road_of("heads", heads.supports_kernels(dtype, device),
+              heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()), use_kernels_,
+              device, dtype),
+      road_of("encoder", encoder_ ? encoder_->supports_kernels(dtype, device) : joint_->supports_kernels(dtype, device),
+              Support(), use_kernels_, device, dtype)};
 }
 
 void AgentNetwork::update_targets(double tau) {

@@ -14,6 +14,7 @@
 #include "memory/core/roads.h"
 #include "memory/fused/block.h"
 #include "nn/fused/heads.h"
+#include "nn/fused/norm.h"
 #include "nn/fused/swiglu.h"
 #include "nn/layers/encoder.h"
 
@@ -134,9 +135,13 @@ std::string encoder() {
     return ObservationEncoder::supports_kernels_for(std::vector<ObservationPart>(static_cast<std::size_t>(n), tokens),
                                                     kDtype, kGpu);
   });
-  return paragraph("Quantities and tokens, in up to " + parts + " parts, and images up to " + side + " x " + side +
-                   " are encoded by fused layers; larger images by LibTorch (" + image(std::stoll(side) + 1).reason() +
-                   "), as are images beside other parts and the joint encoder.");
+  const std::int64_t joint = 8 * std::stoll(largest([](std::int64_t n) { return cuda::supports_norm(8 * n); }));
+  return paragraph(
+      "Quantities and tokens, in up to " + parts + " parts, and images up to " + side + " x " + side +
+      " are encoded by fused layers; the joint encoder is fused layers for up to " + parts +
+      " parts, those beside the observation included, where `network.hidden_width` is a multiple of 8 up to " +
+      std::to_string(joint) + ". Larger images are LibTorch's (" + image(std::stoll(side) + 1).reason() +
+      "), as are images beside other parts.");
 }
 
 std::string loss() {

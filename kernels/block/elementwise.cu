@@ -9,7 +9,10 @@ namespace engram {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kResident = 6;  // blocks a multiprocessor of the kernels that add up
+constexpr int kResident = 6;  // blocks a multiprocessor of gelu's kernel, which adds up
+// Of the kernels that add up what they pass on: rows of a thread that are on their way from memory together, so that
+// few blocks, and few sums of theirs, are enough.
+constexpr int kRowsAtOnce = 4, kResidentOfSums = 2;
 
 // One thread for each group of dropout: eight channels of one row, of which the last may lie outside.
 template <typename T, bool kAligned>
@@ -97,21 +100,88 @@ __global__ void __launch_bounds__(kThreads) relu_bias_kernel(ReluBiasGradient gr
   const int vectors = gradient.columns / kVector, slots = kThreads / vectors;
   const int slot = threadIdx.x / vectors, column = threadIdx.x % vectors * kVector;
   RowVector sum = {};
+  const std::int64_t step = std::int64_t{gridDim.x} * slots;
   if (slot < slots)
-    for (std::int64_t row = std::int64_t{blockIdx.x} * slots + slot; row < gradient.rows;
-         row += std::int64_t{gridDim.x} * slots) {
-      RowVector d = load_vector(static_cast<const T*>(gradient.dy) + row * gradient.dy_stride + column);
-      if (gradient.y) {
-        const RowVector y = load_vector(static_cast<const T*>(gradient.y) + row * gradient.y_stride + column);
+    for (std::int64_t first = std::int64_t{blockIdx.x} * slots + slot; first < gradient.rows;
+         first += kRowsAtOnce * step) {
+      StoredVector<T> stored_d[kRowsAtOnce], stored_y[kRowsAtOnce];
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) d.x[i] = y.x[i] > 0 ? d.x[i] : 0.0f;
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        const std::int64_t row = first + r * step;
+        const bool inside = row < gradient.rows;
+        stored_d[r] = {inside, static_cast<const T*>(gradient.dy) + row * gradient.dy_stride + column};
+        stored_y[r] = {inside && gradient.y, static_cast<const T*>(gradient.y) + row * gradient.y_stride + column};
       }
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) sum.x[i] += d.x[i];
-      if (gradient.dx) store_vector(static_cast<T*>(gradient.dx) + row * gradient.dx_stride + column, d);
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        const std::int64_t row = first + r * step;
+        RowVector d = stored_d[r].floats();  // zeros after the last row
+        if (gradient.y) {
+          const RowVector y = stored_y[r].floats();
+#pragma unroll
+          for (int i = 0; i < kVector; ++i)
+            d.x[i] = y.x[i] > 0 ? d.x[i] : gradient.slope == 0 ? 0.0f : gradient.slope * d.x[i];
+        }
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) sum.x[i] += d.x[i];
+        if (gradient.dx && row < gradient.rows)
+          store_vector(static_cast<T*>(gradient.dx) + row * gradient.dx_stride + column, d);
+      }
     }
   write_block_sums(sum, slot < slots, column, slot, slots, gradient.columns, shared,
                    sums + std::int64_t{blockIdx.x} * gradient.columns);
+}
+
+// One thread a vector.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) scaled_add_kernel(ScaledAdd input, const T* z, T* y) {
+  const unsigned vectors = input.columns / kVector, i = blockIdx.x * kThreads + threadIdx.x;
+  if (i / vectors >= input.rows) return;
+  const std::int64_t at = std::int64_t{i} * kVector;
+  const RowVector x = load_vector(static_cast<const T*>(input.x) + at);
+  const RowVector scale = load_vector(input.scale + i % vectors * kVector);
+  RowVector sum = load_vector(z + at);
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) sum.x[j] += scale.x[j] * x.x[j];
+  store_vector(y + at, sum);
+}
+
+// As relu_bias_kernel.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    scaled_add_backward_kernel(ScaledAdd input, const T* dy, T* dx, float* __restrict__ sums) {
+  extern __shared__ float shared[];
+  const int vectors = input.columns / kVector, slots = kThreads / vectors;
+  const int slot = threadIdx.x / vectors, column = threadIdx.x % vectors * kVector;
+  RowVector sum = {};
+  if (slot < slots) {
+    const RowVector scale = load_vector(input.scale + column);
+    const std::int64_t step = std::int64_t{gridDim.x} * slots;
+    for (std::int64_t first = std::int64_t{blockIdx.x} * slots + slot; first < input.rows;
+         first += kRowsAtOnce * step) {
+      StoredVector<T> stored_x[kRowsAtOnce], stored_d[kRowsAtOnce];
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        const std::int64_t row = first + r * step, at = row * input.columns + column;
+        stored_x[r] = {row < input.rows, static_cast<const T*>(input.x) + at};
+        stored_d[r] = {row < input.rows, dy + at};
+      }
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        const std::int64_t row = first + r * step;
+        const RowVector x = stored_x[r].floats();
+        RowVector d = stored_d[r].floats();  // both zeros after the last row
+#pragma unroll
+        for (int j = 0; j < kVector; ++j) {
+          sum.x[j] += d.x[j] * x.x[j];
+          d.x[j] *= scale.x[j];
+        }
+        if (row < input.rows) store_vector(dx + row * input.columns + column, d);
+      }
+    }
+  }
+  write_block_sums(sum, slot < slots, column, slot, slots, input.columns, shared,
+                   sums + std::int64_t{blockIdx.x} * input.columns);
 }
 
 // gelu(z) = z sigmoid(2 u), u = sqrt(2 / pi) (z + 0.044715 z^3).
@@ -178,7 +248,18 @@ void launch_gelu_bias(const GeluBias& input, const void* y, void* out, float* su
 }
 
 int blocks_of(const ReluBiasGradient& gradient) {
-  return row_blocks(gradient.rows, kThreads / (gradient.columns / kVector), kResident);
+  return row_blocks(gradient.rows, kRowsAtOnce * (kThreads / (gradient.columns / kVector)), kResidentOfSums);
+}
+
+int blocks_of(const ScaledAdd& input) {
+  return row_blocks(input.rows, kRowsAtOnce * (kThreads / (input.columns / kVector)), kResidentOfSums);
+}
+
+void check_shape(const ScaledAdd& input) {
+  if (input.rows < 1 || input.columns < kVector || input.columns % kVector != 0 || input.columns > 1024 ||
+      input.rows * (input.columns / kVector) > INT32_MAX)
+    throw std::runtime_error("scaled_add: " + std::to_string(input.rows) + " rows of " + std::to_string(input.columns) +
+                             " columns");
 }
 
 // As many blocks as `threads` need.
@@ -229,6 +310,34 @@ void swiglu_backward(std::int64_t rows, int inner, Dtype dtype, const void* gate
         static_cast<T*>(gate_up_gradient));
   });
   check_cuda(cudaGetLastError(), "swiglu_backward");
+}
+
+void scaled_add(const ScaledAdd& input, const void* z, void* y, cudaStream_t stream) {
+  check_shape(input);
+  dispatch_dtype(input.dtype, [&](auto element) {
+    using T = decltype(element);
+    scaled_add_kernel<<<blocks_for(input.rows * (input.columns / kVector)), kThreads, 0, stream>>>(
+        input, static_cast<const T*>(z), static_cast<T*>(y));
+  });
+  check_cuda(cudaGetLastError(), "scaled_add");
+}
+
+std::size_t scaled_add_backward_scratch_bytes(const ScaledAdd& input) {
+  return std::size_t{1} * blocks_of(input) * input.columns * sizeof(float);
+}
+
+void scaled_add_backward(const ScaledAdd& input, const void* dy, void* dx, void* scratch, cudaStream_t stream) {
+  check_shape(input);
+  dispatch_dtype(input.dtype, [&](auto element) {
+    using T = decltype(element);
+    scaled_add_backward_kernel<<<blocks_of(input), kThreads, kThreads * kVector * sizeof(float), stream>>>(
+        input, static_cast<const T*>(dy), static_cast<T*>(dx), static_cast<float*>(scratch));
+  });
+  check_cuda(cudaGetLastError(), "scaled_add_backward");
+}
+
+GradientSum scaled_add_sum(const ScaledAdd& input, const void* scratch, float* scale_gradient) {
+  return vector_sum(static_cast<const float*>(scratch), blocks_of(input), input.columns, input.columns, scale_gradient);
 }
 
 void gelu_bias_forward(const GeluBias& input, void* y, cudaStream_t stream) {

@@ -38,14 +38,15 @@ void swiglu_forward(std::int64_t rows, int inner, Dtype dtype, const void* gate_
 void swiglu_backward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, const void* hidden_gradient,
                      void* gate_up_gradient, cudaStream_t stream);
 
-// The gradient of y = relu(x + bias): dx = dy where y > 0 [everywhere without a relu]; the bias's is the sum of dx
-// over the rows. Rows of `columns` elements (a multiple of 8, at most 1,024), y and dy and dx each with its own
-// distance of rows (a multiple of 8). dx may be dy.
+// The gradient of y = relu(x + bias): dx = dy where y > 0 [everywhere without a relu] and slope dy elsewhere, slope > 0
+// for a leaky relu (Maas et al. 2013); the bias's is the sum of dx over the rows. Rows of `columns` elements (a
+// multiple of 8, at most 1,024), y and dy and dx each with its own distance of rows (a multiple of 8). dx may be dy.
 struct ReluBiasGradient {
   std::int64_t rows;
   int columns;
   Dtype dtype;
   const void* y;  // null: no relu
+  float slope;    // 0: relu itself
   std::int64_t y_stride;
   const void* dy;
   std::int64_t dy_stride;
@@ -57,6 +58,22 @@ std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient);
 // dx, and in `scratch` what add_up() makes the bias's gradient of.
 void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStream_t stream);
 GradientSum relu_bias_sum(const ReluBiasGradient& gradient, const void* scratch);
+
+// y = z + scale x, a scale for each column. Contiguous rows of `columns` elements (a multiple of 8, at most 1,024);
+// rows * columns / 8 < 2^31. y may be z.
+struct ScaledAdd {
+  std::int64_t rows;
+  int columns;
+  Dtype dtype;
+  const float* scale;  // [columns]
+  const void* x;
+};
+void scaled_add(const ScaledAdd& input, const void* z, void* y, cudaStream_t stream);
+std::size_t scaled_add_backward_scratch_bytes(const ScaledAdd& input);
+// dx = scale dy, and in `scratch` what add_up() makes the scale's gradient of, the sum of dy x over the rows. (dz is
+// dy.)
+void scaled_add_backward(const ScaledAdd& input, const void* dy, void* dx, void* scratch, cudaStream_t stream);
+GradientSum scaled_add_sum(const ScaledAdd& input, const void* scratch, float* scale_gradient);
 
 // y = gelu(x + bias), gelu(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2 (Hendrycks and Gimpel 2016), for
 // contiguous rows of `columns` elements, a multiple of 8; the bias counts as zero after its `width` elements.

@@ -1,4 +1,5 @@
-// Observations as the numbers that a network reads, in one launch for all parts of an observation.
+// Observations, and what a network sees beside them, as the numbers that it reads, in one launch for all of their
+// parts.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,9 +12,10 @@ namespace engram {
 
 constexpr int kMaxObservationParts = 8;
 
-// Observations x [rows, elements], contiguous, bytes or floats, whose parts lie one after the other. A part of `values`
-// 0 is quantities: its elements as they are, bytes divided by 255. Of other parts each element, one of `values` tokens,
-// becomes as many numbers: 1 at its own place and 0 elsewhere; all 0 for a number that is none of them.
+// Observations x [rows, elements], contiguous, bytes or floats, whose parts lie one after the other; the last parts may
+// lie beside them, in floats of their own. A part of `values` 0 is quantities: its elements as they are, bytes divided
+// by 255. Of other parts each element, one of `values` tokens, becomes as many numbers: 1 at its own place and 0
+// elsewhere; all 0 for a number that is none of them.
 struct ObservationRows {
   struct Part {
     int elements;
@@ -21,11 +23,13 @@ struct ObservationRows {
     std::int64_t columns() const { return std::int64_t{elements} * (values > 0 ? values : 1); }
   };
   std::int64_t rows;
-  int parts;  // 1 .. kMaxObservationParts
+  int parts;         // 1 .. kMaxObservationParts, those beside x included
+  int beside_parts;  // the last ones, fewer than `parts`
   Part part[kMaxObservationParts];
   bool bytes;
   const void* x;
-  int stride;  // of y, at least as many as the parts have columns
+  const float* beside;  // [rows, elements]; not read where beside_parts is 0
+  int stride;           // of y, at least as many as the parts have columns
   Dtype dtype;
 };
 // y [rows, stride] of `dtype`, zero after the parts' columns, queued on `stream`. rows * stride < 2^31.

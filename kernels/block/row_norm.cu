@@ -79,6 +79,13 @@ struct StoredRow {
   }
 };
 
+// Of the columns of a row's chunk.
+template <typename R>
+__device__ RowVector weight_of(const RowNorm& norm, int chunk) {
+  if (norm.weight == nullptr) return {{1, 1, 1, 1, 1, 1, 1, 1}};
+  return load_bounded(norm.weight, R::column(chunk), norm.width);
+}
+
 // Index of dropout's group that begins at `column`.
 __device__ std::int64_t dropout_group(const RowNorm& norm, std::int64_t row, int column) {
   return (row * dropout_row(norm.width) + column) / kDropoutGroup;
@@ -101,7 +108,7 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 && sizeof(T) == 2 ? kFo
   RowVector weight[kChunks], bias[kChunks] = {};
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
-    weight[c] = load_bounded(norm.weight, R::column(c), norm.width);
+    weight[c] = weight_of<R>(norm, c);
     if (kKind == NormKind::kLayer && norm.bias) bias[c] = load_bounded(norm.bias, R::column(c), norm.width);
   }
   // Whole warps stay in the loop: the sums over a row need all lanes.
@@ -152,7 +159,7 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 && sizeof(T) == 2 ? kBa
   if constexpr (kAhead<kChunks>) load(row);
   RowVector weight[kChunks], weight_sum[kChunks] = {}, bias_sum[kChunks] = {};
 #pragma unroll
-  for (int c = 0; c < kChunks; ++c) weight[c] = load_bounded(norm.weight, R::column(c), norm.width);
+  for (int c = 0; c < kChunks; ++c) weight[c] = weight_of<R>(norm, c);
   const float inverse_width = 1.0f / static_cast<float>(norm.width);
   for (; row - threadIdx.x / kLanes < norm.rows; row += step) {
     const bool inside = row < norm.rows;

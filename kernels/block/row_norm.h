@@ -31,8 +31,8 @@ struct RowNorm {
   float epsilon;
   Dtype dtype;
   const void* x;
-  const float* weight;
-  const float* bias;  // of kLayer alone; null: none
+  const float* weight;  // null: all 1
+  const float* bias;    // of kLayer alone; null: none
 };
 
 // One step along a residual stream: x = dropout(branch) [+ residual], rounded to `dtype`, and its norm y, in one pass.
@@ -52,8 +52,8 @@ struct RowNormGradient {
   std::int64_t y_stride;  // of its rows, at least the width, a multiple of 8
   const void* residual;   // added to dx; null: nothing
   void* x;                // dx; null: not wanted
-  float* weight;
-  float* bias;  // of kLayer alone; null: not wanted
+  float* weight;          // not read where nothing is made of the scratch memory
+  float* bias;            // of kLayer alone; null: not wanted
   DropoutKey dropout;
   void* dropped;  // dropout(dx), the gradient of a ResidualSum's branch; null: not wanted
 };

@@ -139,7 +139,7 @@ Tensor gated_rnn(const GatedRnnWeights& weights, const Tensor& input_BTD, const 
   std::vector<std::int64_t> shape = input_BTD.sizes().vec();
   shape.back() = weights.input_XD.size(0);
   const Tensor gates_BTX =
-      from_rows(linear_layers(to_rows(input_BTD), {{weights.input_XD, bias_X, /*relu=*/false}}), shape);
+      from_rows(linear_layers(to_rows(input_BTD), {{weights.input_XD, bias_X, Activation::kNone}}), shape);
   return GatedRnnFunction::apply(gates_BTX, weights.recurrent_XD, candidate_bias_D, lengths_B.to(torch::kInt32));
 }
 

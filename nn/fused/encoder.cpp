@@ -1,5 +1,6 @@
 #include "nn/fused/encoder.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "kernels/block/dense_convolution/dense_convolution.h"
@@ -7,6 +8,7 @@
 #include "nn/device/autocast.h"
 #include "nn/device/cuda_support.h"
 #include "nn/fused/linear.h"
+#include "nn/fused/norm.h"
 #include "nn/fused/prepared_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/support.h"
@@ -59,28 +61,43 @@ ConvolutionShape shape_of(const LayerWeights& convolution, int height, int width
           .kernel_width = static_cast<int>(convolution.weight.size(3))};
 }
 
-// Observations as rows [M, P] of `dtype` (observation_rows.h).
-Tensor input_rows(const Tensor& observation_MX, const std::vector<EncodedPart>& parts, torch::ScalarType dtype) {
+// Observations, and what is beside them, float32 with the last `beside_parts` of the parts, as rows [M, P] of `dtype`
+// (observation_rows.h).
+Tensor input_rows(const Tensor& observation_MX, const std::vector<ObservationRows::Part>& parts,
+                  torch::ScalarType dtype, const Tensor& beside_MX = {}, std::size_t beside_parts = 0) {
   const bool bytes = observation_MX.scalar_type() == torch::kUInt8;
-  const Tensor x_MX = (bytes ? observation_MX : observation_MX.to(torch::kFloat32)).contiguous();
+  const Tensor x_MX = (bytes ? observation_MX : observation_MX.to(torch::kFloat32)).contiguous(),
+               float_beside_MX = beside_parts > 0 ? beside_MX.to(torch::kFloat32).contiguous() : Tensor();
   ObservationRows rows{.rows = x_MX.size(0),
                        .parts = static_cast<int>(parts.size()),
+                       .beside_parts = static_cast<int>(beside_parts),
                        .part = {},
                        .bytes = bytes,
                        .x = x_MX.data_ptr(),
+                       .beside = float_data(float_beside_MX),
                        .stride = 0,
                        .dtype = {}};
+  std::ranges::copy(parts, rows.part);
   std::int64_t columns = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Tensor& table_VE = parts[i].table_VE;
-    rows.part[i] = {static_cast<int>(parts[i].elements), table_VE.defined() ? static_cast<int>(table_VE.size(0)) : 0};
-    columns += rows.part[i].columns();
-  }
+  for (const ObservationRows::Part& part : parts) columns += part.columns();
   rows.stride = round_up(columns, kWidthMultiple);
   const Tensor y_MP = torch::empty({rows.rows, rows.stride}, x_MX.options().dtype(dtype));
   rows.dtype = kernel_dtype(y_MP);
   observation_rows(rows, y_MP.data_ptr(), current_stream());
   return y_MP;
+}
+
+ObservationRows::Part part_of(const EncodedPart& part) {
+  return {static_cast<int>(part.elements), part.table_VE.defined() ? static_cast<int>(part.table_VE.size(0)) : 0};
+}
+ObservationRows::Part part_of(const ObservationPart& part) {
+  return {static_cast<int>(part.elements()), part.kind == PartKind::kTokens ? static_cast<int>(part.values) : 0};
+}
+template <class Part>
+std::vector<ObservationRows::Part> parts_of(const std::vector<Part>& parts) {
+  std::vector<ObservationRows::Part> all;
+  for (const Part& part : parts) all.push_back(part_of(part));
+  return all;
 }
 
 // [D, F], F of the parts as the linear map reads them, as a map [D, K] of one-hot vectors and quantities. float32, in
@@ -116,12 +133,12 @@ Tensor encode_image(const Tensor& image_MX, torch::ScalarType dtype, const std::
     const variable_list dense = PreparedWeights::made({convolution.weight, convolution.bias}, [convolution, own] {
       return DenseConvolutionFunction::apply(convolution.weight, convolution.bias, own);
     });
-    layers.push_back({dense[0], dense[1], /*relu=*/true});
+    layers.push_back({dense[0], dense[1], Activation::kRelu});
     height = own.output_height();
     width = own.output_width();
   }
-  layers.push_back({linear.weight, linear.bias, /*relu=*/false});
-  return from_rows(linear_layers(input_rows(image_MX, {{image_MX.size(1), {}}}, dtype), layers),
+  layers.push_back({linear.weight, linear.bias, Activation::kNone});
+  return from_rows(linear_layers(input_rows(image_MX, {{static_cast<int>(image_MX.size(1)), 0}}, dtype), layers),
                    {image_MX.size(0), linear.weight.size(0)});
 }
 
@@ -134,8 +151,21 @@ Tensor encode_parts(const Tensor& observation_MX, torch::ScalarType dtype, const
   if (of.size() > 1)
     weight_DK = PreparedWeights::made(
         of, [weight = linear.weight, parts] { return std::vector<Tensor>{one_hot_weight(weight, parts)}; })[0];
-  return from_rows(linear_layers(input_rows(observation_MX, parts, dtype), {{weight_DK, linear.bias, /*relu=*/true}}),
-                   {observation_MX.size(0), linear.weight.size(0)});
+  return from_rows(
+      linear_layers(input_rows(observation_MX, parts_of(parts), dtype), {{weight_DK, linear.bias, Activation::kRelu}}),
+      {observation_MX.size(0), linear.weight.size(0)});
+}
+
+Tensor encode_jointly(const SeenParts& observation, const SeenParts& beside, torch::ScalarType dtype,
+                      const LayerWeights& to_hidden, const LayerWeights& to_width) {
+  std::vector<ObservationRows::Part> parts = parts_of(observation.parts);
+  for (const ObservationPart& part : beside.parts) parts.push_back(part_of(part));
+  const Tensor rows = input_rows(observation.x_MX, parts, dtype, beside.x_MX, beside.parts.size());
+  const std::int64_t count = rows.size(0), hidden = to_hidden.weight.size(0);
+  const Tensor features = linear_layers(rows, {{to_hidden.weight, to_hidden.bias, Activation::kNone}});
+  const Tensor normal = to_rows(layer_normed(from_rows(features, {count, hidden})));
+  return from_rows(linear_layers(normal, {{to_width.weight, to_width.bias, Activation::kLeakyRelu}}),
+                   {count, to_width.weight.size(0)});
 }
 
 }  // namespace engram::cuda

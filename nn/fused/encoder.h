@@ -1,6 +1,6 @@
-// The observation encoder on a GPU: the convolutions of small images, and the tables of tokens, as products with their
-// dense matrices, with a backward pass of their own. They compute what encoder.h defines, in float32 or bfloat16
-// products.
+// The encoders on a GPU: the convolutions of small images, and the tables of tokens, as products with their dense
+// matrices, with a backward pass of their own. They compute what nn/layers/encoder.h and joint_encoder.h define, in
+// float32 or bfloat16 products.
 #pragma once
 
 #include <torch/torch.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/observation_spec.h"
 #include "base/support.h"
 
 namespace engram::cuda {
@@ -16,7 +17,7 @@ namespace engram::cuda {
 constexpr std::int64_t kMaxConvolutionOutputs = 1024;
 
 struct EncoderSizes {
-  std::int64_t parts = 1;                         // of an observation
+  std::int64_t parts = 1;                         // of an observation and what is beside it
   std::vector<std::int64_t> convolution_outputs;  // numbers an image; none where there is no image
 };
 Support supports_encoder(const EncoderSizes& sizes, torch::ScalarType dtype, torch::Device device);
@@ -40,5 +41,16 @@ struct EncodedPart {
 // which is made of the weights alone.
 torch::Tensor encode_parts(const torch::Tensor& observation_MX, torch::ScalarType dtype,
                            const std::vector<EncodedPart>& parts, const LayerWeights& linear);
+
+// What a joint encoder reads: observations [M, elements], uint8 (quantities divided by 255) or float32, and, float32,
+// what is beside them; with their parts, an image as quantities.
+struct SeenParts {
+  torch::Tensor x_MX;
+  std::vector<ObservationPart> parts;
+};
+// [M, D]: a linear map of all parts side by side, tokens as one-hot vectors; a layer norm without gain and bias; a
+// linear map and leaky relu.
+torch::Tensor encode_jointly(const SeenParts& observation, const SeenParts& beside, torch::ScalarType dtype,
+                             const LayerWeights& to_hidden, const LayerWeights& to_width);
 
 }  // namespace engram::cuda

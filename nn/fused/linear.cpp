@@ -38,8 +38,11 @@ class LinearPass : public torch::CustomClassHolder {
       biases.push_back(packing.add(layer.biases).view({-1}));
     }
     packing.run();
-    for (std::size_t i = 0; i < layers_.size(); ++i)
-      layers_[i].y_MP = affine(input_of(i), layers_[i].weight, biases[i], layers_[i].relu);
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const Activation activation = layers_[i].activation;
+      layers_[i].y_MP = affine(input_of(i), layers_[i].weight, biases[i], activation == Activation::kRelu);
+      if (activation == Activation::kLeakyRelu) torch::leaky_relu_(layers_[i].y_MP, kLeakySlope);
+    }
     return layers_.back().y_MP;
   }
 
@@ -50,8 +53,10 @@ class LinearPass : public torch::CustomClassHolder {
     Tensor d_y = gradient_MP;
     for (std::size_t i = layers_.size(); i-- > 0;) {
       const Layer& layer = layers_[i];
-      const Tensor d_affine = layer.relu ? torch::empty_like(d_y) : d_y;
-      const Tensor d_bias = layer.relu ? relu_backward(d_y, layer.y_MP, d_affine, side) : column_sums(d_y, side);
+      const bool bent = layer.activation != Activation::kNone;
+      const float slope = layer.activation == Activation::kLeakyRelu ? kLeakySlope : 0;
+      const Tensor d_affine = bent ? torch::empty_like(d_y) : d_y;
+      const Tensor d_bias = bent ? relu_backward(d_y, layer.y_MP, d_affine, side, slope) : column_sums(d_y, side);
       Tensor d_weight;
       side.run([&] { d_weight = weight_gradient(d_affine, input_of(i)); });
       reversed.insert(reversed.end(), {d_bias.narrow(0, 0, layer.outputs), layer.weights.gradients(d_weight, side)[0]});
@@ -66,7 +71,7 @@ class LinearPass : public torch::CustomClassHolder {
  private:
   struct Layer {
     Layer(const LinearLayer& layer, int inputs)
-        : relu(layer.relu),
+        : activation(layer.activation),
           outputs(static_cast<int>(layer.weight_OI.size(0))),
           weights(padded_outputs(), inputs),
           biases(1, padded_outputs()) {
@@ -76,7 +81,7 @@ class LinearPass : public torch::CustomClassHolder {
     }
     int padded_outputs() const { return round_up(outputs, kWidthMultiple); }
 
-    bool relu;
+    Activation activation;
     int outputs;
     PackedWeights weights, biases;
     Tensor weight, y_MP;
@@ -120,12 +125,13 @@ Tensor affine_float(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return product_float(x, weight.t()).add_(bias);
 }
 
-Tensor relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx, SideWork& side) {
+Tensor relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx, SideWork& side, float slope) {
   const Tensor bias = torch::empty({dy.size(1)}, dy.options().dtype(torch::kFloat32));
   const ColumnBlocks blocks({.rows = dy.size(0),
                              .columns = static_cast<int>(dy.size(1)),
                              .dtype = kernel_dtype(dy),
                              .y = y.data_ptr(),
+                             .slope = slope,
                              .y_stride = y.stride(0),
                              .dy = dy.data_ptr(),
                              .dy_stride = dy.stride(0),

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "nn/fused/linear.h"
 #include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
+#include "nn/fused/support.h"
 
 namespace engram::cuda {
 namespace {
@@ -151,7 +153,42 @@ class MapsFunction : public torch::autograd::Function<MapsFunction> {
   }
 };
 
+class ScaledAddFunction : public torch::autograd::Function<ScaledAddFunction> {
+ public:
+  // Of contiguous rows [M, D].
+  static Tensor forward(AutogradContext* context, const Tensor& z_MD, const Tensor& scale_D, const Tensor& x_MD) {
+    context->save_for_backward({scale_D, x_MD});
+    const Tensor y_MD = torch::empty_like(x_MD);
+    scaled_add(scaled(scale_D, x_MD), z_MD.data_ptr(), y_MD.data_ptr(), current_stream());
+    return y_MD;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
+    const variable_list saved = context->get_saved_variables();
+    const ScaledAdd input = scaled(saved[0], saved[1]);
+    const Tensor d_y_MD = gradient[0].contiguous(), d_x_MD = torch::empty_like(d_y_MD),
+                 d_scale_D = torch::empty_like(saved[0], torch::requires_grad(false)),
+                 scratch = scratch_bytes(scaled_add_backward_scratch_bytes(input), d_y_MD);
+    scaled_add_backward(input, d_y_MD.data_ptr(), d_x_MD.data_ptr(), scratch.data_ptr(), current_stream());
+    add_up({scaled_add_sum(input, scratch.data_ptr(), d_scale_D.data_ptr<float>())}, current_stream());
+    return {d_y_MD, d_scale_D, d_x_MD};
+  }
+
+ private:
+  static ScaledAdd scaled(const Tensor& scale_D, const Tensor& x_MD) {
+    return {.rows = x_MD.size(0),
+            .columns = static_cast<int>(x_MD.size(1)),
+            .dtype = kernel_dtype(x_MD),
+            .scale = scale_D.data_ptr<float>(),
+            .x = x_MD.data_ptr()};
+  }
+};
+
 }  // namespace
+
+Tensor add_scaled(const Tensor& z, const Tensor& scale_D, const Tensor& x) {
+  const auto rows = [](const Tensor& all) { return aligned(all.reshape({-1, all.size(-1)})); };
+  return ScaledAddFunction::apply(rows(z), scale_D.contiguous(), rows(x)).view(x.sizes());
+}
 
 std::vector<Tensor> linear_maps(const Tensor& x, const std::vector<LinearMap>& maps) {
   const variable_list parameters = parameters_of(maps);
@@ -164,6 +201,21 @@ std::vector<Tensor> linear_maps(const Tensor& x, const std::vector<LinearMap>& m
     output = output.view(shape);
   }
   return outputs;
+}
+
+Support supports_relu_layers(const std::vector<LinearMap>& maps, torch::ScalarType dtype, torch::Device device) {
+  for (const auto& [weight_OI, bias_O] : maps)
+    if (weight_OI.scalar_type() != torch::kFloat32)
+      return Support::no(std::string("the parameters are in ") + torch::toString(weight_OI.scalar_type()));
+  return supports_device(dtype, device);
+}
+
+Tensor relu_layers(const Tensor& x, const std::vector<LinearMap>& maps) {
+  std::vector<LinearLayer> layers;
+  for (const auto& [weight_OI, bias_O] : maps) layers.push_back({weight_OI, bias_O, Activation::kRelu});
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  shape.back() = maps.back().weight_OI.size(0);
+  return from_rows(linear_layers(to_rows(x), layers), shape);
 }
 
 }  // namespace engram::cuda

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "nn/device/plain_operations.h"
 #include "nn/fused/rows.h"
+#include "nn/fused/support.h"
 
 namespace engram::cuda {
 namespace {
@@ -13,12 +15,6 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Where the kernels can read them.
-Tensor aligned(const Tensor& x_MD) {
-  const Tensor rows = x_MD.contiguous();
-  return reinterpret_cast<std::uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : rows.clone();
-}
 
 Tensor normalized(const RowNorm& norm, const Tensor& x_MD) {
   const Tensor y_MD = torch::empty_like(x_MD);
@@ -53,21 +49,22 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
   }
 };
 
-// The RMS norm with the weight 1 / sqrt(D), which is not learnt.
-class L2NormFunction : public torch::autograd::Function<L2NormFunction> {
+// A norm whose weight is not learnt, without one where it is 1.
+class FixedNormFunction : public torch::autograd::Function<FixedNormFunction> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MD, double epsilon) {
+  static Tensor forward(AutogradContext* context, const Tensor& x_MD, NormKind kind,
+                        const std::optional<Tensor>& weight_D, double epsilon) {
     const Tensor x = aligned(x_MD.detach());
-    const double root = std::sqrt(static_cast<double>(x.size(1)));
-    const Tensor weight = torch::full({x.size(1)}, 1 / root, x.options().dtype(torch::kFloat32));
-    context->save_for_backward({x, weight});
+    context->save_for_backward({x, weight_D.value_or(Tensor())});
+    context->saved_data["is_layer"] = kind == NormKind::kLayer;
     context->saved_data["epsilon"] = epsilon;
-    return normalized(rms_norm(x, weight, epsilon), x);
+    return normalized(norm_of(kind, x, weight_D.value_or(Tensor()), epsilon), x);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], dy = aligned(gradient[0]);
-    const RowNorm norm = rms_norm(x, weight, context->saved_data["epsilon"].toDouble());
+    const Tensor &x = saved[0], dy = aligned(gradient[0]);
+    const NormKind kind = context->saved_data["is_layer"].toBool() ? NormKind::kLayer : NormKind::kRms;
+    const RowNorm norm = norm_of(kind, x, saved[1], context->saved_data["epsilon"].toDouble());
     const Tensor dx = torch::empty_like(x), scratch = scratch_bytes(row_norm_backward_scratch_bytes(norm), x);
     row_norm_backward(norm,
                       {.y = dy.data_ptr(),
@@ -79,24 +76,37 @@ class L2NormFunction : public torch::autograd::Function<L2NormFunction> {
                        .dropout = {},
                        .dropped = nullptr},
                       scratch.data_ptr(), current_stream());
-    return {dx, Tensor()};
+    return {dx, Tensor(), Tensor(), Tensor()};
   }
 
  private:
-  static RowNorm rms_norm(const Tensor& x_MD, const Tensor& weight_D, double epsilon) {
-    RowNorm norm = row_norm(Norm(weight_D), x_MD);
-    norm.epsilon = static_cast<float>(epsilon / static_cast<double>(x_MD.size(1)));
-    return norm;
+  static RowNorm norm_of(NormKind kind, const Tensor& x_MD, const Tensor& weight_D, double epsilon) {
+    const int width = static_cast<int>(x_MD.size(1));
+    return {.kind = kind,
+            .rows = x_MD.size(0),
+            .width = width,
+            .stride = width,
+            .epsilon = static_cast<float>(epsilon),
+            .dtype = kernel_dtype(x_MD),
+            .x = x_MD.data_ptr(),
+            .weight = float_data(weight_D),
+            .bias = nullptr};
   }
 };
 
 }  // namespace
 
-bool takes_rows(const Tensor& x) {
+Support supports_norm(std::int64_t channels) {
   constexpr std::int64_t kMostChannels = 1024;
+  if (channels % kVectorElements != 0)
+    return Support::no("a norm of " + std::to_string(channels) + " channels, not a multiple of 8");
+  return at_most("a norm's number of channels", channels, kMostChannels);
+}
+
+bool takes_rows(const Tensor& x) {
   return !PlainOperations::on() && x.is_cuda() &&
          (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kBFloat16) && x.numel() > 0 &&
-         x.size(-1) % kVectorElements == 0 && x.size(-1) <= kMostChannels;
+         supports_norm(x.size(-1));
 }
 
 bool takes_norm(const Tensor& x, const Norm& norm) {
@@ -108,8 +118,18 @@ Tensor normed(const Tensor& x, const Norm& norm) {
   return NormFunction::apply(x.reshape({-1, x.size(-1)}), norm.weight_D, bias_D).view(x.sizes());
 }
 
+Tensor layer_normed(const Tensor& x) {
+  return FixedNormFunction::apply(x.reshape({-1, x.size(-1)}), NormKind::kLayer, std::nullopt, kLayerNormEpsilon)
+      .view(x.sizes());
+}
+
+// The RMS norm with the weight 1 / sqrt(D).
 Tensor l2_normed(const Tensor& x, double epsilon) {
-  return L2NormFunction::apply(x.reshape({-1, x.size(-1)}), epsilon).view(x.sizes());
+  const auto channels = static_cast<double>(x.size(-1));
+  const std::optional<Tensor> weight_D =
+      torch::full({x.size(-1)}, 1 / std::sqrt(channels), x.options().dtype(torch::kFloat32));
+  return FixedNormFunction::apply(x.reshape({-1, x.size(-1)}), NormKind::kRms, weight_D, epsilon / channels)
+      .view(x.sizes());
 }
 
 }  // namespace engram::cuda

@@ -74,6 +74,12 @@ inline RowNorm row_norm(const Norm& norm, const torch::Tensor& x_MP) {
           .bias = float_data(norm.bias_D)};
 }
 
+// Contiguous where the kernels can read them.
+inline torch::Tensor aligned(const torch::Tensor& x) {
+  const torch::Tensor own = x.contiguous();
+  return reinterpret_cast<std::uintptr_t>(own.data_ptr()) % 16 == 0 ? own : own.clone();
+}
+
 // Rows that the kernels can read where they stand: x [..., D] as [M, D], a multiple of 8 elements apart. The elements
 // between them are undefined.
 inline torch::Tensor readable_rows(const torch::Tensor& x) {
@@ -189,6 +195,7 @@ inline torch::Tensor column_sums(const torch::Tensor& x_MC, SideWork& side) {
                              .columns = static_cast<int>(x_MC.size(1)),
                              .dtype = kernel_dtype(x_MC),
                              .y = nullptr,
+                             .slope = 0,
                              .y_stride = 0,
                              .dy = x_MC.data_ptr(),
                              .dy_stride = x_MC.stride(0),

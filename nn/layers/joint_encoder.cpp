@@ -1,8 +1,13 @@
 #include "nn/layers/joint_encoder.h"
 
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
+#include "nn/fused/encoder.h"
+#include "nn/fused/norm.h"
 #include "nn/layers/encoder.h"
 #include "nn/layers/layers.h"
 
@@ -44,9 +49,25 @@ JointEncoder::JointEncoder(torch::nn::Module& owner, std::vector<ObservationPart
   joined_ = owner.register_module("joined", orthogonal_linear(hidden, width));
 }
 
+Support JointEncoder::supports_kernels(torch::ScalarType dtype, torch::Device device) const {
+  if (observation_->weight.scalar_type() != torch::kFloat32)
+    return Support::no(std::string("the parameters are in ") + torch::toString(observation_->weight.scalar_type()));
+  if (Support own = cuda::supports_encoder({std::ssize(parts_) + std::ssize(beside_), {}}, dtype, device); !own)
+    return own;
+  return cuda::supports_norm(observation_->weight.size(0));
+}
+
 torch::Tensor JointEncoder::encode(const torch::Tensor& observation_MX, const torch::Tensor& beside_MX,
                                    torch::ScalarType dtype) const {
+  if (!PlainOperations::on() && supports_kernels(dtype, observation_MX.device()))
+    return cuda::encode_jointly({observation_MX, parts_}, {beside_MX, beside_}, dtype,
+                                {observation_->weight, observation_->bias}, {joined_->weight, joined_->bias});
   const ComputeIn products(observation_MX.device(), dtype);
+  return encode_by_definition(observation_MX, beside_MX);
+}
+
+torch::Tensor JointEncoder::encode_by_definition(const torch::Tensor& observation_MX,
+                                                 const torch::Tensor& beside_MX) const {
   const torch::ScalarType own = observation_->weight.scalar_type();
   std::vector<torch::Tensor> all;
   append_numbers(all, parts_, observation_MX, own);

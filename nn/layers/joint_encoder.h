@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/observation_spec.h"
+#include "base/support.h"
 
 namespace engram {
 
@@ -27,7 +28,12 @@ class JointEncoder {
   torch::Tensor encode(const torch::Tensor& observation_MX, const torch::Tensor& beside_MX,
                        torch::ScalarType dtype) const;
 
+  // Whether encode() may take the fused layers (nn/fused/encoder.h).
+  Support supports_kernels(torch::ScalarType dtype, torch::Device device) const;
+
  private:
+  torch::Tensor encode_by_definition(const torch::Tensor& observation_MX, const torch::Tensor& beside_MX) const;
+
   std::vector<ObservationPart> parts_, beside_;
   // Shared with the owner; mutable, because LibTorch's modules compute by functions that are not const.
   mutable torch::nn::Linear observation_{nullptr}, joined_{nullptr};

@@ -17,11 +17,20 @@ torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs) {
 }
 
 // By nn/fused/maps.h.
-bool are_one_product(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x) {
+bool are_one_product(const std::vector<cuda::LinearMap>& maps, const torch::Tensor& x) {
   return !PlainOperations::on() && x.is_cuda() && product_dtype(x.device(), x.scalar_type()) == torch::kBFloat16 &&
-         x.numel() > 0 && std::ranges::all_of(maps, [&](const torch::nn::Linear& map) {
-           return map->weight.scalar_type() == torch::kFloat32 && map->weight.device() == x.device();
+         x.numel() > 0 && std::ranges::all_of(maps, [&](const cuda::LinearMap& map) {
+           return map.weight_OI.scalar_type() == torch::kFloat32 && map.weight_OI.device() == x.device();
          });
+}
+
+std::vector<torch::Tensor> apply_maps(const std::vector<cuda::LinearMap>& maps, const torch::Tensor& x) {
+  if (are_one_product(maps, x)) return cuda::linear_maps(x.to(torch::kBFloat16), maps);
+  std::vector<torch::Tensor> outputs;
+  for (const auto& [weight_OI, bias_O] : maps)
+    outputs.push_back(cpu::takes(x) && cpu::takes(weight_OI) ? cpu::linear(x, weight_OI, bias_O)
+                                                             : torch::nn::functional::linear(x, weight_OI, bias_O));
+  return outputs;
 }
 
 }  // namespace
@@ -46,19 +55,22 @@ torch::nn::Linear FirstWeights::output_map(std::int64_t inputs, std::int64_t out
 }
 
 std::vector<torch::Tensor> apply_linears(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x) {
-  if (are_one_product(maps, x)) {
-    std::vector<cuda::LinearMap> weights;
-    for (const torch::nn::Linear& map : maps) weights.push_back({map->weight, map->bias});
-    return cuda::linear_maps(x.to(torch::kBFloat16), weights);
-  }
-  std::vector<torch::Tensor> outputs;
-  for (torch::nn::Linear map : maps)
-    outputs.push_back(cpu::takes(x) && cpu::takes(map->weight) ? cpu::linear(x, map->weight, map->bias)
-                                                               : map->forward(x));
-  return outputs;
+  std::vector<cuda::LinearMap> weights;
+  for (const torch::nn::Linear& map : maps) weights.push_back({map->weight, map->bias});
+  return apply_maps(weights, x);
 }
 
 torch::Tensor apply_linear(const torch::nn::Linear& map, const torch::Tensor& x) { return apply_linears({map}, x)[0]; }
+
+torch::Tensor apply_weight(const torch::Tensor& weight_OI, const torch::Tensor& x) {
+  return apply_maps({{weight_OI, {}}}, x)[0];
+}
+
+torch::Tensor add_scaled(const torch::Tensor& z, const torch::Tensor& scale_D, const torch::Tensor& x) {
+  const bool by_kernel = cuda::takes_rows(x) && z.scalar_type() == x.scalar_type() &&
+                         scale_D.scalar_type() == torch::kFloat32 && scale_D.device() == x.device();
+  return by_kernel ? cuda::add_scaled(z, scale_D, x) : z + scale_D * x;
+}
 
 torch::Tensor apply_layer_norm(const torch::nn::LayerNorm& norm, const torch::Tensor& x) {
   const cuda::Norm own(norm->weight, norm->bias);

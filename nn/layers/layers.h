@@ -28,6 +28,12 @@ struct FirstWeights {
 std::vector<torch::Tensor> apply_linears(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x);
 torch::Tensor apply_linear(const torch::nn::Linear& map, const torch::Tensor& x);
 
+// W x of a weight [O, I] that is made of parameters, as apply_linears() computes it.
+torch::Tensor apply_weight(const torch::Tensor& weight_OI, const torch::Tensor& x);
+
+// z + scale x, a scale for each of the last dimension's channels; on a GPU by a kernel where that takes it.
+torch::Tensor add_scaled(const torch::Tensor& z, const torch::Tensor& scale_D, const torch::Tensor& x);
+
 // [..., D] -> [..., H, D / H] and back.
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
 torch::Tensor join_heads(const torch::Tensor& x);

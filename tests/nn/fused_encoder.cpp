@@ -155,3 +155,42 @@ TEST_CASE("a GPU's encoder of tokens beside quantities and its gradients are tho
           dtype);
     }
 }
+
+// One token of the first row is none of the values, as a previous action that there is not.
+TEST_CASE("a GPU's joint encoder and its gradients are those of linear layers around a norm") {
+  if (testing::skip_without_gpu()) return;
+  for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16})
+    for (const auto& [rows, values, actions, hidden, width] :
+         std::vector<std::array<std::int64_t, 5>>{{333, 4, 3, 24, 100}, {70, 13, 27, 128, 256}, {2, 2, 2, 8, 7}}) {
+      torch::manual_seed(10);
+      CAPTURE(rows);
+      CAPTURE(torch::toString(dtype));
+      const std::int64_t features = 2 * values + 3 + actions + 1;
+      const Tensor token = torch::randint(values, {rows, 2}, torch::kUInt8),
+                   quantity = torch::randint(256, {rows, 3}, torch::kUInt8),
+                   action = torch::randint(actions, {rows, 1}), reward = draw({rows, 1}, 1, dtype);
+      action[0][0] = actions;
+      const cuda::SeenParts observation{torch::cat({token, quantity}, 1).to(torch::kCUDA),
+                                        {{"card", PartKind::kTokens, {2}, values}, {"number", PartKind::kVector, {3}}}};
+      const cuda::SeenParts beside{
+          torch::cat({action.to(torch::kFloat64), reward}, 1).to(torch::kCUDA, torch::kFloat32),
+          {{"action", PartKind::kTokens, {1}, actions}, {"reward", PartKind::kVector, {1}}}};
+      const auto one_hot = [](const Tensor& of, std::int64_t count) {
+        return torch::one_hot(of.to(torch::kInt64), count + 1).narrow(-1, 0, count).flatten(1).to(torch::kFloat64);
+      };
+      check(
+          [&](const std::vector<Tensor>& w) {
+            const Tensor all = torch::cat(
+                {one_hot(token, values), quantity.to(torch::kFloat64) / 255, one_hot(action, actions), reward}, 1);
+            const Tensor normal = torch::layer_norm(torch::linear(all, w[0], w[1]), {hidden}, {}, {}, 1e-5);
+            return torch::leaky_relu(torch::linear(normal, w[2], w[3]), 0.01);
+          },
+          [&](const std::vector<Tensor>& w) {
+            const ComputeIn as_a_network(torch::kCUDA, dtype);
+            return cuda::encode_jointly(observation, beside, dtype, {w[0], w[1]}, {w[2], w[3]});
+          },
+          {draw({hidden, features}, 1 / std::sqrt(4.0), dtype), draw({hidden}, 0.3, dtype),
+           draw({width, hidden}, 1 / std::sqrt(static_cast<double>(hidden)), dtype), draw({width}, 0.3, dtype)},
+          dtype);
+    }
+}

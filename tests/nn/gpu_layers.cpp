@@ -120,10 +120,13 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
   for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
     const Tensor x = draw({70, 3, 32}, torch::kCPU, torch::kFloat64);
     const Tensor own_x = x.detach().to(torch::kCUDA, dtype).requires_grad_();
-    const Tensor y = cuda::l2_normed(own_x, 0.5), expected = x / (x.square().sum(-1, true) + 0.5).sqrt();
-    const double bound = dtype == torch::kFloat32 ? 1e-5 : 0.02;
-    check({y, torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, {own_x})[0]},
-          {expected, torch::autograd::grad({expected.sin().sum()}, {x})[0]}, bound);
+    const auto check_norm = [&](const Tensor& y, const Tensor& expected) {
+      const double bound = dtype == torch::kFloat32 ? 1e-5 : 0.02;
+      check({y, torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, {own_x})[0]},
+            {expected, torch::autograd::grad({expected.sin().sum()}, {x})[0]}, bound);
+    };
+    check_norm(cuda::l2_normed(own_x, 0.5), x / (x.square().sum(-1, true) + 0.5).sqrt());
+    check_norm(cuda::layer_normed(own_x), torch::layer_norm(x, {32}, {}, {}, kLayerNormEpsilon));
   }
   {
     const PlainOperations plain(true);
@@ -137,6 +140,27 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
   CHECK_FALSE(cuda::takes_norm(torch::ones({4, 12}, torch::kCUDA), torch::ones({12}, torch::kCUDA)));
   CHECK_FALSE(cuda::takes_norm(torch::ones({4, 1032}, torch::kCUDA), torch::ones({1032}, torch::kCUDA)));
   CHECK_FALSE(cuda::takes_norm(torch::ones({4, 8}), torch::ones({8})));
+}
+
+TEST_CASE("on a GPU a scaled sum by a kernel has the formula's value and gradients, in the input's type") {
+  if (skip_without_gpu()) return;
+  torch::manual_seed(5);
+  for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
+    std::vector<Tensor> exact{draw({70, 3, 40}, torch::kCPU, torch::kFloat64), draw({40}, torch::kCPU, torch::kFloat64),
+                              draw({70, 3, 40}, torch::kCPU, torch::kFloat64)},
+        own;
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      own.push_back(exact[i].detach().to(torch::kCUDA, i == 1 ? torch::kFloat32 : dtype).requires_grad_());
+    const auto learn = [](const Tensor& y, const std::vector<Tensor>& wanted) {
+      std::vector<Tensor> all{y};
+      for (const Tensor& gradient : torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, wanted))
+        all.push_back(gradient);
+      return all;
+    };
+    const Tensor y = add_scaled(own[0], own[1], own[2]);
+    CHECK((y.scalar_type() == dtype));
+    check(learn(y, own), learn(exact[0] + exact[1] * exact[2], exact), dtype == torch::kFloat32 ? 1e-5 : 0.02);
+  }
 }
 
 TEST_CASE("on a GPU the library's products are right, with the share of it that this program has") {

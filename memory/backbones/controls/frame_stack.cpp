@@ -2,8 +2,10 @@
 #include "memory/backbones/controls/frame_stack.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "memory/core/sequence_model.h"
+#include "nn/fused/maps.h"
 #include "nn/layers/layers.h"
 
 namespace engram {
@@ -24,21 +26,44 @@ class FrameStack final : public SequenceModel {
     return {{torch::zeros({batch, options_.frames - 1, options_.width}, map_->weight.options().requires_grad(false))}};
   }
 
+  Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
+    return cuda::supports_relu_layers(maps(), dtype, device);
+  }
+  Support supports_step(torch::ScalarType dtype, torch::Device device) const override {
+    return supports_learning(dtype, device);
+  }
+
  private:
   Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows) override {
-    const std::int64_t past = options_.frames - 1;
-    const Tensor history_BUD = torch::cat({initial.tensors[0], input_BTD}, 1);  // U = past + T
-    const Tensor frames_BTX = history_BUD.unfold(1, options_.frames, 1).transpose(2, 3).flatten(2);
-    const Tensor kept_BP = lengths_B.unsqueeze(1) + torch::arange(past, lengths_B.options());
+    const Tensor history_BUD = torch::cat({initial.tensors[0], input_BTD}, 1);  // U = frames - 1 + T
+    const Tensor kept_BP = lengths_B.unsqueeze(1) + torch::arange(options_.frames - 1, lengths_B.options());
     const Tensor index_BPD = kept_BP.unsqueeze(2).expand({-1, -1, options_.width});
-    return {torch::relu(apply_linear(map_, frames_BTX)), {{history_BUD.gather(1, index_BPD)}}};
+    return {torch::relu(apply_linear(map_, frames_of(history_BUD))), {{history_BUD.gather(1, index_BPD)}}};
+  }
+  Tensor run_on_kernels(const Tensor& input_BTD, const Tensor&) override {
+    const Tensor before_BPD = input_BTD.new_zeros({input_BTD.size(0), options_.frames - 1, options_.width});
+    return cuda::relu_layers(frames_of(torch::cat({before_BPD, input_BTD}, 1)), maps());
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
-    const Tensor history_BFD = torch::cat({state.tensors[0], input_BD.unsqueeze(1)}, 1);
-    state.tensors[0].copy_(history_BFD.narrow(1, 1, options_.frames - 1));
-    return torch::relu(apply_linear(map_, history_BFD.flatten(1)));
+    return torch::relu(apply_linear(map_, last_frames(input_BD, state)));
   }
+  Tensor run_step_on_kernels(const Tensor& input_BD, MemoryState& state, torch::ScalarType dtype) override {
+    return cuda::relu_layers(last_frames(input_BD, state).to(dtype), maps());
+  }
+
+  // [B, frames - 1 + T, D] -> [B, T, frames D]
+  Tensor frames_of(const Tensor& history_BUD) const {
+    return history_BUD.unfold(1, options_.frames, 1).transpose(2, 3).flatten(2);
+  }
+  // [B, frames D] with the input, which the state has then, too.
+  Tensor last_frames(const Tensor& input_BD, MemoryState& state) const {
+    Tensor& past_BPD = state.tensors[0];
+    const Tensor history_BFD = torch::cat({past_BPD, input_BD.to(past_BPD.scalar_type()).unsqueeze(1)}, 1);
+    past_BPD.copy_(history_BFD.narrow(1, 1, options_.frames - 1));
+    return history_BFD.flatten(1);
+  }
+  std::vector<cuda::LinearMap> maps() const { return {{map_->weight, map_->bias}}; }
 
   std::int64_t multiply_adds_per_step() const override { return map_->weight.numel(); }
 

@@ -5,6 +5,7 @@
 
 #include "memory/core/backbone_options.h"
 #include "memory/core/sequence_model.h"
+#include "nn/fused/maps.h"
 #include "nn/layers/layers.h"
 
 namespace engram {
@@ -23,14 +24,32 @@ class Memoryless final : public SequenceModel {
   std::int64_t width() const override { return options_.width; }
   MemoryState initial_state(std::int64_t) const override { return {}; }
 
+  Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
+    return cuda::supports_relu_layers(maps(), dtype, device);
+  }
+  Support supports_step(torch::ScalarType dtype, torch::Device device) const override {
+    return supports_learning(dtype, device);
+  }
+
  private:
   Output run(const torch::Tensor& input_BTD, const MemoryState&, const torch::Tensor&, Rows) override {
     return {hidden(input_BTD), {}};
   }
+  torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor&) override {
+    return cuda::relu_layers(input_BTD, maps());
+  }
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState&) override { return hidden(input_BD); }
+  torch::Tensor run_step_on_kernels(const torch::Tensor& input_BD, MemoryState&, torch::ScalarType dtype) override {
+    return cuda::relu_layers(input_BD.to(dtype), maps());
+  }
   std::int64_t multiply_adds_per_step() const override { return multiply_adds_of(mlp_parameters()); }
   std::vector<torch::Tensor> mlp_parameters() const override { return parameters(); }
 
+  std::vector<cuda::LinearMap> maps() const {
+    std::vector<cuda::LinearMap> all;
+    for (const torch::nn::Linear& layer : layers_) all.push_back({layer->weight, layer->bias});
+    return all;
+  }
   torch::Tensor hidden(torch::Tensor x) {
     for (const torch::nn::Linear& layer : layers_) x = torch::relu(apply_linear(layer, x));
     return x;

@@ -10,6 +10,7 @@
 
 #include "memory/core/block_stack.h"
 #include "memory/ops/linear_recurrence.h"
+#include "nn/fused/prepared_weights.h"
 
 namespace engram {
 
@@ -37,7 +38,7 @@ struct ComplexRecurrence {
 };
 
 // A mixer of complex channels with factors that do not depend on the input:
-//   h_t = a h_{t-1} + s (B x_t),   y_t = Re(C h_t) + D x_t.
+//   h_t = a h_{t-1} + (s B) x_t,   y_t = Re(C h_t) + D x_t.
 // Complex numbers are pairs of real ones, real part first: B is [2N, D], the state [N, 2], and Re(C h) a real map of
 // 2N numbers. Derived has recurrence(), a ComplexRecurrence of its parameters.
 template <class Derived>
@@ -66,17 +67,17 @@ class ComplexMixer : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
-    const ComplexRecurrence of = derived().recurrence();
-    const torch::Tensor b_BTN = write(x_BTD, of.input_scale_N, state[0].scalar_type());
-    const torch::Tensor h_BTN = recur(of.factors_N, b_BTN, torch::view_as_complex(state[0]), plan, final_state);
+    const auto [factors_N, write_XD] = prepared();
+    const torch::Tensor b_BTN = write(x_BTD, write_XD, state[0].scalar_type());
+    const torch::Tensor h_BTN = recur(factors_N, b_BTN, torch::view_as_complex(state[0]), plan, final_state);
     final_state.back() = torch::view_as_real(final_state.back());
     return read(h_BTN, x_BTD);
   }
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
-    const ComplexRecurrence of = derived().recurrence();
+    const auto [factors_N, write_XD] = prepared();
     torch::Tensor h_BN = torch::view_as_complex(state[0]);
-    h_BN.mul_(of.factors_N).add_(write(x_BD, of.input_scale_N, state[0].scalar_type()));
+    h_BN.mul_(factors_N).add_(write(x_BD, write_XD, state[0].scalar_type()));
     return read(h_BN, x_BD);
   }
 
@@ -93,12 +94,32 @@ class ComplexMixer : public torch::nn::Module {
  private:
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
 
-  torch::Tensor write(const torch::Tensor& x, const torch::Tensor& scale_N, torch::ScalarType dtype) {
-    const torch::Tensor pairs = apply_linear(input_, x).to(dtype).unflatten(-1, {-1, 2}).contiguous();
-    return torch::view_as_complex(pairs) * scale_N;
+  // The factors a, and s B as a map of real numbers [2N, D]: what acting keeps for as long as the weights stay.
+  struct Prepared {
+    torch::Tensor factors_N, write_XD;
+  };
+  Prepared prepared() const {
+    const std::vector<torch::Tensor> made = cuda::PreparedWeights::made(this->parameters(), [this] {
+      const ComplexRecurrence of = derived().recurrence();
+      return std::vector<torch::Tensor>{of.factors_N, scaled(input_->weight, of.input_scale_N)};
+    });
+    return {made[0], made[1]};
+  }
+  // The rows of a complex map, pairs of real ones, each times its own number.
+  static torch::Tensor scaled(const torch::Tensor& map_XD, const torch::Tensor& scale_N) {
+    const torch::Tensor pairs_N2D = map_XD.unflatten(0, {-1, 2});
+    if (!scale_N.is_complex()) return (pairs_N2D * scale_N.view({-1, 1, 1})).flatten(0, 1);
+    const torch::Tensor scale_N2 = torch::view_as_real(scale_N);
+    const torch::Tensor re_N1 = scale_N2.narrow(1, 0, 1), im_N1 = scale_N2.narrow(1, 1, 1),
+                        re_ND = pairs_N2D.select(1, 0), im_ND = pairs_N2D.select(1, 1);
+    return torch::stack({re_N1 * re_ND - im_N1 * im_ND, re_N1 * im_ND + im_N1 * re_ND}, 1).flatten(0, 1);
+  }
+
+  static torch::Tensor write(const torch::Tensor& x, const torch::Tensor& write_XD, torch::ScalarType dtype) {
+    return torch::view_as_complex(apply_weight(write_XD, x).to(dtype).unflatten(-1, {-1, 2}).contiguous());
   }
   torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
-    return apply_linear(output_, torch::view_as_real(h).flatten(-2)) + skip_D_ * x;
+    return add_scaled(apply_linear(output_, torch::view_as_real(h).flatten(-2)), skip_D_, x);
   }
 
   torch::Tensor skip_D_;

@@ -184,7 +184,8 @@ TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts")
                  host = rollout_of(config, torch::kCPU, Purpose::kEvaluation, 20);
       CHECK((device->policy().description() == "one kernel a step on the GPU") == one_kernel(backbone));
       CHECK(device->policy().description().ends_with("the backbone's by kernels") ==
-            (backbone.starts_with("hqlt_delayed") || backbone == "transformer"));
+            (backbone.starts_with("hqlt_delayed") || backbone == "transformer" || backbone == "none" ||
+             backbone == "frame_stack"));
       const auto decisions = make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, 20, 1);
       const auto never = [] { return false; };
       std::vector<EpisodeResult> all;

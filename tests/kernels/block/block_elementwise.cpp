@@ -108,30 +108,40 @@ struct ReluBias {
   int columns;
   Dtype dtype;
   bool relu, in_place;
+  float slope;
   std::int64_t y_stride, dy_stride, dx_stride;
   Numbers y, dy;
   DeviceBytes given_y, given_dy, y_bytes, dy_bytes, dx_bytes, bias, scratch;
 
-  ReluBias(std::int64_t n, int width, Dtype type, bool with_relu, bool over_dy)
+  ReluBias(std::int64_t n, int width, Dtype type, bool with_relu, bool over_dy, float leak = 0)
       : rows(n),
         columns(width),
         dtype(type),
         relu(with_relu),
         in_place(over_dy),
+        slope(leak),
         y_stride(width + 8),
         dy_stride(width + 16),
         dx_stride(over_dy ? dy_stride : width) {
     Rng rng(static_cast<unsigned>(n), Purpose::kTest, 4, static_cast<unsigned>(width));
     y = normals(rng, n * y_stride, type), dy = normals(rng, n * dy_stride, type);
-    for (double& element : y) element = std::max(element, 0.0);
+    for (double& element : y) element = std::max(element, 0.0) + slope * std::min(element, 0.0);
   }
   void run() {
     if (given_y.size() == 0) given_y = upload(y, dtype), given_dy = upload(dy, dtype);
     copy(y_bytes, given_y), copy(dy_bytes, given_dy);
     poison(dx_bytes, rows * dx_stride, dtype), poison(bias, columns, Dtype::kFloat32);
-    const ReluBiasGradient gradient{rows,      columns,         dtype,     relu ? y_bytes.data() : nullptr,
-                                    y_stride,  dy_bytes.data(), dy_stride, in_place ? dy_bytes.data() : dx_bytes.data(),
-                                    dx_stride, floats(bias)};
+    const ReluBiasGradient gradient{.rows = rows,
+                                    .columns = columns,
+                                    .dtype = dtype,
+                                    .y = relu ? y_bytes.data() : nullptr,
+                                    .slope = slope,
+                                    .y_stride = y_stride,
+                                    .dy = dy_bytes.data(),
+                                    .dy_stride = dy_stride,
+                                    .dx = in_place ? dy_bytes.data() : dx_bytes.data(),
+                                    .dx_stride = dx_stride,
+                                    .bias = floats(bias)};
     poison(scratch, relu_bias_backward_scratch_bytes(gradient));
     relu_bias_backward(gradient, scratch.data(), nullptr);
     add_up({relu_bias_sum(gradient, scratch.data())}, nullptr);
@@ -141,18 +151,47 @@ struct ReluBias {
   }
 };
 
-void check_relu_bias(std::int64_t rows, int width, Dtype dtype, bool relu, bool in_place) {
+void check_relu_bias(std::int64_t rows, int width, Dtype dtype, bool relu, bool in_place, float slope = 0) {
   INFO(text({rows, width, width}, dtype));
-  ReluBias problem(rows, width, dtype, relu, in_place);
+  CAPTURE(slope);
+  ReluBias problem(rows, width, dtype, relu, in_place, slope);
   Numbers dx = columns(problem.dy, problem.dy_stride, 0, width), bias(width);
   const Numbers y = columns(problem.y, problem.y_stride, 0, width);
   for (std::size_t i = 0; i < dx.size(); ++i) {
-    if (relu && !(y[i] > 0)) dx[i] = 0;
+    if (relu && !(y[i] > 0)) dx[i] *= slope;
     bias[i % width] += dx[i];
+    dx[i] = rounded(dx[i], dtype);
   }
   problem.run();
   CHECK(problem.dx() == dx);
   CHECK(relative_error(download(problem.bias, Dtype::kFloat32), bias) <= 1e-5);  // a float sum over all rows
+}
+
+// In place: y is written over z.
+void check_scaled_add(std::int64_t rows, int width, Dtype dtype) {
+  INFO(text({rows, width, width}, dtype));
+  Rng rng(static_cast<unsigned>(rows), Purpose::kTest, 7, static_cast<unsigned>(width));
+  const Numbers z = normals(rng, rows * width, dtype), x = normals(rng, rows * width, dtype),
+                dy = normals(rng, rows * width, dtype), scale = normals(rng, width, Dtype::kFloat32);
+  Numbers y(z.size()), dx(z.size()), d_scale(width);
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const std::size_t c = i % width;
+    y[i] = z[i] + scale[c] * x[i];
+    dx[i] = scale[c] * dy[i];
+    d_scale[c] += dy[i] * x[i];
+  }
+  const DeviceBytes device_x = upload(x, dtype), device_scale = upload(scale, Dtype::kFloat32),
+                    device_dy = upload(dy, dtype);
+  const ScaledAdd input{rows, width, dtype, floats(device_scale), device_x.data()};
+  DeviceBytes sum = upload(z, dtype), device_dx = poisoned(z.size(), dtype), scratch,
+              scale_gradient = poisoned(width, Dtype::kFloat32);
+  poison(scratch, scaled_add_backward_scratch_bytes(input));
+  scaled_add(input, sum.data(), sum.data(), nullptr);
+  scaled_add_backward(input, device_dy.data(), device_dx.data(), scratch.data(), nullptr);
+  add_up({scaled_add_sum(input, scratch.data(), floats(scale_gradient))}, nullptr);
+  CHECK(relative_error(download(sum, dtype), y) <= rounded_once(dtype));
+  CHECK(relative_error(download(device_dx, dtype), dx) <= rounded_once(dtype));
+  CHECK(relative_error(download(scale_gradient, Dtype::kFloat32), d_scale) <= 1e-5);
 }
 
 // float32 rounds at 6e-8 and sums of thousands at a few times that; bfloat16 rounds the result at 2^-9.
@@ -238,6 +277,14 @@ TEST_CASE("gradients behind relu and bias equal the definition, in place and apa
         for (const auto& [rows, width] :
              {std::pair(1, 8), {3, 40}, {33, 104}, {17, 1024}, {129, 768}, {1001, 256}, {20'001, 16}})
           check_relu_bias(rows, width, dtype, relu, in_place);
+  for (const Dtype dtype : kDtypes) check_relu_bias(1001, 256, dtype, true, false, 0.01f);
+}
+
+TEST_CASE("a scaled sum and its gradients equal the definition") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes)
+    for (const auto& [rows, width] : {std::pair(1, 8), {3, 40}, {17, 1024}, {1001, 256}, {20'001, 16}})
+      check_scaled_add(rows, width, dtype);
 }
 
 TEST_CASE("NaN in one row of the passes by element reaches no other row") {
@@ -319,5 +366,6 @@ TEST_CASE("small shapes: passes by element") {
     check_swiglu(17, 40, dtype);
     check_relu_bias(33, 104, dtype, true, false);
     check_relu_bias(33, 16, dtype, false, true);
+    check_scaled_add(33, 104, dtype);
   }
 }

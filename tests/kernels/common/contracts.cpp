@@ -67,8 +67,11 @@ TEST_CASE("passes by element refuse shapes outside the contract") {
   CHECK(refused([] { swiglu_backward(0, 8, Dtype::kFloat32, nullptr, nullptr, nullptr, nullptr); }));
   for (const int columns : {4, 12, 1032}) {
     CAPTURE(columns);
-    const ReluBiasGradient gradient{1, columns, Dtype::kFloat32, nullptr, 0, nullptr, 0, nullptr, 0, nullptr};
+    const ReluBiasGradient gradient{1, columns, Dtype::kFloat32, nullptr, 0, 0, nullptr, 0, nullptr, 0, nullptr};
     CHECK(refused([&] { relu_bias_backward(gradient, nullptr, nullptr); }));
+    const ScaledAdd scaled{1, columns, Dtype::kFloat32, nullptr, nullptr};
+    CHECK(refused([&] { scaled_add(scaled, nullptr, nullptr, nullptr); }));
+    CHECK(refused([&] { scaled_add_backward(scaled, nullptr, nullptr, nullptr, nullptr); }));
   }
 }
 

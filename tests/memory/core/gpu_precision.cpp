@@ -93,8 +93,14 @@ const std::vector<Variant> kVariants = {
     {"ffm", {{"width", "64"}}},
     {"slstm", {{"width", "64"}, {"layers", "2"}}},
     {"min_gru", {{"width", "64"}, {"layers", "2"}}},
+    {"lru", {{"width", "64"}, {"layers", "2"}}},
     {"s5", {{"width", "64"}, {"layers", "2"}, {"state_width", "24"}}},
     {"rg_lru", {{"width", "64"}, {"layers", "2"}}},
+    {"none", {{"width", "64"}, {"layers", "2"}}},
+    {"frame_stack", {{"width", "64"}, {"frames", "3"}}},
+    {"rnn", {{"width", "64"}, {"layers", "2"}}},
+    {"gru", {{"width", "64"}, {"layers", "2"}}},
+    {"lstm", {{"width", "64"}, {"layers", "2"}}},
 };
 
 double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
@@ -126,10 +132,11 @@ struct Learnt {
   std::vector<Tensor> parameters;  // undefined for those that are not trained
 };
 
-// The ways of learning that LibTorch has a part in: without kernels, and where not all has kernels, with those that
-// there are.
+// Without kernels, and with those that there are: but for stacks of blocks by kernels alone, which have other tests.
 std::vector<bool> uses_of_kernels(const SequenceModel& model) {
-  return model.supports_learning(torch::kBFloat16, torch::kCUDA) ? std::vector{false} : std::vector{false, true};
+  const bool own =
+      model.supports_learning(torch::kBFloat16, torch::kCUDA) && model.supports_blocks(torch::kBFloat16, torch::kCUDA);
+  return own ? std::vector{false} : std::vector{false, true};
 }
 
 // Of sum(output * weight) over the valid rows.
