@@ -9,7 +9,7 @@
 #include "memory/core/backbone_options.h"
 #include "memory/core/registry.h"
 #include "memory/core/sequence_model.h"
-#include "memory/ops/linear_recurrence.h"
+#include "memory/ops/recurrences/linear_recurrence.h"
 
 namespace engram {
 

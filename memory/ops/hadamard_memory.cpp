@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "memory/ops/linear_recurrence.h"
+#include "memory/ops/recurrences/linear_recurrence.h"
 
 namespace engram {
 namespace {

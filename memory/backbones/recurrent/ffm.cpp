@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "memory/core/sequence_model.h"
-#include "memory/ops/linear_recurrence.h"
+#include "memory/ops/recurrences/linear_recurrence.h"
 #include "nn/layers/layers.h"
 
 namespace engram {

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "memory/core/sequence_model.h"
-#include "memory/ops/linear_recurrence.h"
+#include "memory/ops/recurrences/linear_recurrence.h"
+#include "memory/ops/recurrences/relu_recurrence.h"
 #include "nn/layers/layers.h"
 
 namespace engram {
@@ -31,9 +32,6 @@ class IndRnnLayer : public torch::nn::Module {
 
   // In the recurrent weights' type, that of the state.
   Tensor of_input(const Tensor& x) { return apply_linear(input_, x).to(recurrent_D_.scalar_type()); }
-  Tensor next(const Tensor& of_input_BD, const Tensor& weight_D, const Tensor& h_BD) const {
-    return torch::relu(torch::addcmul(of_input_BD, weight_D, h_BD));
-  }
   Tensor recurrent_weight() const { return recurrent_D_.clamp(-bound_, bound_); }
   // Of the parameter itself: beside what autograd records, as it is no part of the function that is differentiated.
   void put_back() { recurrent_D_.variable_data().clamp_(-bound_, bound_); }
@@ -56,6 +54,10 @@ class IndRnn final : public SequenceModel {
 
   std::int64_t width() const override { return width_; }
 
+  Support supports_learning(torch::ScalarType, torch::Device) const override {
+    return Support::no("only its recurrence has kernels");
+  }
+
   MemoryState initial_state(std::int64_t batch) const override {
     const auto options = parameters().front().options().requires_grad(false);
     return {{torch::zeros({batch, static_cast<std::int64_t>(layers_.size()), width_}, options)}};
@@ -70,11 +72,7 @@ class IndRnn final : public SequenceModel {
       if (torch::GradMode::is_enabled()) own.put_back();
       const Tensor weight_D = own.recurrent_weight();
       const Tensor before_BD = initial.tensors[0].select(1, static_cast<std::int64_t>(layer));
-      Tensor h_BD = before_BD;
-      std::vector<Tensor> all;
-      for (const Tensor& of_input_BD : own.of_input(x_BTD).unbind(1))
-        all.push_back(h_BD = own.next(of_input_BD, weight_D, h_BD));
-      x_BTD = torch::stack(all, 1);
+      x_BTD = relu_recurrence(weight_D, own.of_input(x_BTD), before_BD);
       final_states.push_back(state_after(x_BTD, before_BD, lengths_B));
     }
     return {x_BTD, {{torch::stack(final_states, 1)}}};
@@ -85,7 +83,7 @@ class IndRnn final : public SequenceModel {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       IndRnnLayer& own = *layers_[layer];
       Tensor h_BD = state.tensors[0].select(1, static_cast<std::int64_t>(layer));
-      x_BD = own.next(own.of_input(x_BD), own.recurrent_weight(), h_BD);
+      x_BD = torch::relu(torch::addcmul(own.of_input(x_BD), own.recurrent_weight(), h_BD));
       h_BD.copy_(x_BD);
     }
     return x_BD;

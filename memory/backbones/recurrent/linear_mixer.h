@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "memory/core/block_stack.h"
-#include "memory/ops/linear_recurrence.h"
+#include "memory/ops/recurrences/linear_recurrence.h"
 #include "nn/fused/prepared_weights.h"
 
 namespace engram {

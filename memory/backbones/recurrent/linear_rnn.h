@@ -1,6 +1,6 @@
 // Options of the linear recurrent networks: stacks of the block of DeltaNet and HQLT (memory/core/block_stack.h) whose
-// mixer is an elementwise linear recurrence (memory/ops/linear_recurrence.h), so that a comparison with those differs
-// in the mixer and its first weights.
+// mixer is an elementwise linear recurrence (memory/ops/recurrences/linear_recurrence.h), so that a comparison with
+// those differs in the mixer and its first weights.
 #pragma once
 
 #include <cstdint>

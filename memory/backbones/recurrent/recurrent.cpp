@@ -7,8 +7,8 @@
 
 #include "memory/core/backbone_options.h"
 #include "memory/core/sequence_model.h"
-#include "memory/ops/cpu_gated_rnn.h"
-#include "memory/ops/gated_rnn_cuda.h"
+#include "memory/ops/recurrences/cpu_gated_rnn.h"
+#include "memory/ops/recurrences/gated_rnn_cuda.h"
 #include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"
 

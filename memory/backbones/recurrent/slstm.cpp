@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "memory/core/block_stack.h"
-#include "memory/ops/linear_recurrence.h"
-#include "memory/ops/slstm_cuda.h"
+#include "memory/ops/recurrences/linear_recurrence.h"
+#include "memory/ops/recurrences/slstm_cuda.h"
 #include "nn/device/autocast.h"
 #include "nn/device/plain_operations.h"
 

@@ -1,4 +1,4 @@
-#include "memory/ops/linear_recurrence.h"
+#include "memory/ops/recurrences/linear_recurrence.h"
 
 #include <cstddef>
 #include <cstdint>

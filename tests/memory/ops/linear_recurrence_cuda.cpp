@@ -1,5 +1,5 @@
 // The linear recurrence on a GPU against a loop in double precision on the CPU.
-#include "memory/ops/linear_recurrence_cuda.h"
+#include "memory/ops/recurrences/linear_recurrence_cuda.h"
 
 #include <doctest/doctest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "memory/ops/slstm_cuda.h"
+#include "memory/ops/recurrences/slstm_cuda.h"
 
 #include <c10/cuda/CUDAGuard.h>
 

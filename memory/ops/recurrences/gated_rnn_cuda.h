@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/support.h"
-#include "memory/ops/gated_rnn.h"
+#include "memory/ops/recurrences/gated_rnn.h"
 
 namespace engram::cuda {
 

@@ -1,4 +1,4 @@
-#include "memory/ops/linear_recurrence_cuda.h"
+#include "memory/ops/recurrences/linear_recurrence_cuda.h"
 
 #include <c10/cuda/CUDAGuard.h>
 

@@ -1,4 +1,4 @@
-#include "memory/ops/gated_rnn_cuda.h"
+#include "memory/ops/recurrences/gated_rnn_cuda.h"
 
 #include <c10/cuda/CUDAGuard.h>
 

@@ -1,8 +1,8 @@
-#include "memory/ops/linear_recurrence.h"
+#include "memory/ops/recurrences/linear_recurrence.h"
 
 #include <cstdint>
 
-#include "memory/ops/linear_recurrence_cuda.h"
+#include "memory/ops/recurrences/linear_recurrence_cuda.h"
 
 namespace engram {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-#include "memory/ops/gated_rnn.h"
+#include "memory/ops/recurrences/gated_rnn.h"
 
 namespace engram::cpu {
 

@@ -1,4 +1,4 @@
-#include "memory/ops/cpu_gated_rnn.h"
+#include "memory/ops/recurrences/cpu_gated_rnn.h"
 
 #include <ATen/Parallel.h>
 
