@@ -51,11 +51,9 @@ void AgentNetwork::add_action_scale(const std::vector<ActionNumber>& numbers) {
 void AgentNetwork::add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width, bool continuous) {
   const int action = seen_.previous_action_width, reward = seen_.previous_reward_width, mark = seen_.first_step_mark;
   if (seen_.encoder == Encoder::kJoint) {
+    beside_ = seen_beside(continuous);
     std::vector<ObservationPart> beside;
-    if (action > 0 && continuous) beside.push_back({"previous_action", PartKind::kVector, {num_actions_}});
-    if (action > 0 && !continuous) beside.push_back({"previous_action", PartKind::kTokens, {1}, num_actions_});
-    if (reward > 0) beside.push_back({"previous_reward", PartKind::kVector, {1}});
-    if (mark > 0) beside.push_back({"first_step_mark", PartKind::kTokens, {1}, 2});
+    for (const SeenBeside& own : beside_) beside.push_back(own.part);
     joint_.emplace(*this, parts, beside, seen_.hidden_width, width);
     return;
   }
@@ -83,13 +81,35 @@ torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch
   return dropout_->forward(encoded).reshape(shape);
 }
 
+std::vector<AgentNetwork::SeenBeside> AgentNetwork::seen_beside(bool continuous) const {
+  using torch::Tensor;
+  std::vector<SeenBeside> all;
+  if (seen_.previous_action_width > 0 && continuous)
+    all.push_back({{"previous_action", PartKind::kVector, {num_actions_}},
+                   [](const AgentNetwork& network, const Tensor& action, const Tensor& reward) {
+                     return network.bounded_or_zero(action).to(reward);
+                   }});
+  if (seen_.previous_action_width > 0 && !continuous)
+    all.push_back({{"previous_action", PartKind::kTokens, {1}, num_actions_},
+                   [](const AgentNetwork&, const Tensor& action, const Tensor& reward) {
+                     return action.reshape({-1, 1}).to(reward);
+                   }});
+  if (seen_.previous_reward_width > 0)
+    all.push_back(
+        {{"previous_reward", PartKind::kVector, {1}}, [](const AgentNetwork&, const Tensor&, const Tensor& reward) {
+           return reward.reshape({-1, 1});
+         }});
+  if (seen_.first_step_mark)
+    all.push_back({{"first_step_mark", PartKind::kTokens, {1}, 2},
+                   [](const AgentNetwork& network, const Tensor& action, const Tensor& reward) {
+                     return network.is_none(action).logical_not().to(reward);
+                   }});
+  return all;
+}
+
 torch::Tensor AgentNetwork::beside(const torch::Tensor& previous_action, const torch::Tensor& previous_reward) const {
   std::vector<torch::Tensor> parts{torch::empty({previous_reward.numel(), 0}, previous_reward.options())};
-  if (seen_.previous_action_width > 0)
-    parts.push_back(
-        (continuous() ? bounded_or_zero(previous_action) : previous_action.reshape({-1, 1})).to(previous_reward));
-  if (seen_.previous_reward_width > 0) parts.push_back(previous_reward.reshape({-1, 1}));
-  if (seen_.first_step_mark) parts.push_back(is_none(previous_action).logical_not().to(previous_reward));
+  for (const SeenBeside& own : beside_) parts.push_back(own.numbers(*this, previous_action, previous_reward));
   return torch::cat(parts, -1);
 }
 

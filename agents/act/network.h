@@ -101,8 +101,14 @@ class AgentNetwork : public torch::nn::Module {
   HeadGroup all_heads() const;
   void add_encoder(const std::vector<ObservationPart>& parts, std::int64_t width, bool continuous);
   void add_action_scale(const std::vector<ActionNumber>& numbers);
-  // All [M, ...]: what is seen beside the observation, for the joint encoder, the previous action and the mark as
-  // tokens; and the encoded observation with it.
+  // What the joint encoder sees beside an observation: a part, and its numbers [M, elements] in the reward's type.
+  struct SeenBeside {
+    ObservationPart part;
+    torch::Tensor (*numbers)(const AgentNetwork& network, const torch::Tensor& previous_action,
+                             const torch::Tensor& previous_reward);
+  };
+  std::vector<SeenBeside> seen_beside(bool continuous) const;
+  // All of it, side by side; and, of the other encoder, the encoded observation with what is beside it. [M, ...]
   torch::Tensor beside(const torch::Tensor& previous_action, const torch::Tensor& previous_reward) const;
   // Whether there is no previous action, [M, 1]; the numbers of a continuous one, [M, A].
   torch::Tensor is_none(const torch::Tensor& previous_action) const;
@@ -115,6 +121,7 @@ class AgentNetwork : public torch::nn::Module {
   const NetworkOptions seen_;
   torch::ScalarType compute_dtype_ = torch::kFloat32;
   bool use_kernels_ = true;
+  std::vector<SeenBeside> beside_;
   std::optional<JointEncoder> joint_;  // or the parts' encoder and the layers after it
   std::optional<ObservationEncoder> encoder_;
   torch::nn::Embedding previous_action_{nullptr};  // where its width is not 0: of discrete actions

@@ -2,7 +2,7 @@
 
     length_tables.py                  writes the table into docs/figures/length.md, in place of the one with its header
     length_tables.py --check          exit status 1 where docs/figures/length.md has another table than the runs make
-    length_tables.py --from REPORT    writes length.csv from a report.json of `engram compare report`
+    length_tables.py --from REPORT    puts the runs of a report.json of `engram compare report` into length.csv
 """
 
 import argparse
@@ -41,14 +41,20 @@ def table(rows):
 
 
 def write_csv(report):
-    """Every run that was evaluated at all lengths."""
-    with open(report) as file, open(FOLDER / RUNS, "w", newline="") as out:
+    """Every run that was evaluated at all lengths, in place of one of the same memory and seed."""
+    with open(report) as file:
+        runs = json.load(file)["range"]["runs"]
+    kept = {(row["backbone"], int(row["seed"])): [] for row in rows_of(RUNS)}
+    for row in rows_of(RUNS):
+        kept[row["backbone"], int(row["seed"])].append([row[column] for column in COLUMNS])
+    for run in runs:
+        kept[run["backbone"], int(run["seed"])] = [
+            [run["backbone"], run["seed"], int(point["value"]), point["greedy"]["success"], point["sampled"]["success"]]
+            for point in run["points"]]
+    with open(FOLDER / RUNS, "w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for run in json.load(file)["range"]["runs"]:
-            for point in run["points"]:
-                writer.writerow((run["backbone"], run["seed"], int(point["value"]), point["greedy"]["success"],
-                                 point["sampled"]["success"]))
+        writer.writerows(line for lines in kept.values() for line in lines)
 
 
 def main():
