@@ -1,4 +1,4 @@
-// The recurrences of single channels as engram bench kernels runs it.
+// The linear recurrence as engram bench kernels runs it.
 #pragma once
 
 #include <functional>
