@@ -14,14 +14,14 @@
 #include "nn/fused/dropout.h"
 #include "nn/fused/encoder.h"
 #include "nn/fused/gelu_mlp.h"
-#include "nn/fused/heads.h"
-#include "nn/fused/late_gradients.h"
+#include "nn/fused/heads/heads.h"
 #include "nn/fused/maps.h"
 #include "nn/fused/norm.h"
-#include "nn/fused/prepared_weights.h"
 #include "nn/fused/residual_blocks.h"
 #include "nn/fused/support.h"
 #include "nn/fused/swiglu.h"
+#include "nn/fused/weights/late_gradients.h"
+#include "nn/fused/weights/prepared_weights.h"
 
 namespace engram {
 

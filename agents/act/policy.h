@@ -19,7 +19,7 @@
 #include "base/rng.h"
 #include "memory/core/memory_view.h"
 #include "nn/device/autocast.h"
-#include "nn/fused/prepared_weights.h"
+#include "nn/fused/weights/prepared_weights.h"
 #include "storage/state_archive.h"
 
 namespace engram {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "agents/learn/optimizer/parameter_lists.h"
-#include "nn/fused/late_gradients.h"
+#include "nn/fused/weights/late_gradients.h"
 
 namespace engram {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agents/play/device_graph.h"
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram {
 namespace {

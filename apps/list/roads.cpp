@@ -13,7 +13,7 @@
 #include "memory/core/registry.h"
 #include "memory/core/roads.h"
 #include "memory/fused/block.h"
-#include "nn/fused/heads.h"
+#include "nn/fused/heads/heads.h"
 #include "nn/fused/norm.h"
 #include "nn/fused/swiglu.h"
 #include "nn/layers/encoder.h"

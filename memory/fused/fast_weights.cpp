@@ -14,7 +14,7 @@
 #include "memory/ops/delayed_rows.h"
 #include "nn/device/cuda_support.h"
 #include "nn/fused/rows.h"
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram::cuda {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cstddef>
 
-#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/packed_weights.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram::cuda {
 

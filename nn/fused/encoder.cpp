@@ -9,9 +9,9 @@
 #include "nn/device/cuda_support.h"
 #include "nn/fused/linear.h"
 #include "nn/fused/norm.h"
-#include "nn/fused/prepared_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/support.h"
+#include "nn/fused/weights/prepared_weights.h"
 
 namespace engram::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // The MLP of a GPT-2 block on a GPU as a residual branch (residual_blocks.h), with a backward pass of its own. Rows
-// [M, P] and types: as in fused_rows.h.
+// [M, P] and types: as in nn/fused/rows.h.
 #pragma once
 
 #include <torch/torch.h>

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/small_product.h"
+#include "nn/fused/weights/packed_weights.h"
 
 namespace engram::cuda {
 namespace {

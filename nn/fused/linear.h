@@ -1,12 +1,12 @@
 // Linear layers on a GPU with bias and an activation, in bfloat16 or float32 products, with a backward pass of their
-// own. Rows [M, P] and types: as in fused_rows.h.
+// own. Rows [M, P] and types: as in nn/fused/rows.h.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <vector>
 
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram::cuda {
 

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "nn/fused/linear.h"
-#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
-#include "nn/fused/side_work.h"
 #include "nn/fused/support.h"
+#include "nn/fused/weights/packed_weights.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram::cuda {
 namespace {

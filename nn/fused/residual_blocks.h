@@ -3,7 +3,7 @@
 // Between two branches one kernel adds to x and normalises the sum; in the backward pass one kernel goes back through
 // the norm, adds to the gradient of x and drops what the next branch is given. For acting the same without gradients.
 //
-// Rows [M, P], types and the clock of a dropout: as in fused_rows.h.
+// Rows [M, P], types and the clock of a dropout: as in nn/fused/rows.h.
 #pragma once
 
 #include <torch/torch.h>
@@ -16,8 +16,8 @@
 
 namespace engram::cuda {
 
-class SideWork;       // side_work.h
-class WeightPacking;  // packed_weights.h
+class SideWork;       // weights/side_work.h
+class WeightPacking;  // weights/packed_weights.h
 
 constexpr int kWidthMultiple = 16;  // P is one
 

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "nn/fused/packed_weights.h"
 #include "nn/fused/small_product.h"
+#include "nn/fused/weights/packed_weights.h"
 
 namespace engram::cuda {
 namespace {

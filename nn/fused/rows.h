@@ -18,7 +18,7 @@
 #include "kernels/block/row_norm.h"
 #include "nn/device/cuda_support.h"
 #include "nn/fused/residual_blocks.h"
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/side_work.h"
 #include "nn/layers/layers.h"
 
 namespace engram::cuda {

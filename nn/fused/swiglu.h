@@ -1,5 +1,5 @@
 // SwiGLU on a GPU as a residual branch (residual_blocks.h), with a backward pass of its own. It computes what SwiGlu
-// (layers.h) defines. Rows [M, P] and types: as in fused_rows.h.
+// (layers.h) defines. Rows [M, P] and types: as in nn/fused/rows.h.
 #pragma once
 
 #include <torch/torch.h>

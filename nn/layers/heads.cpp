@@ -9,7 +9,7 @@
 #include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"
 #include "nn/device/plain_operations.h"
-#include "nn/fused/heads.h"
+#include "nn/fused/heads/heads.h"
 
 namespace engram {
 namespace {

@@ -1,5 +1,5 @@
 // Head: features as some numbers, of which each means an action or else what a learner says, on LibTorch's operations;
-// several heads on the same features also as fused layers on a GPU (fused_heads.h).
+// several heads on the same features also as fused layers on a GPU (nn/fused/heads/heads.h).
 #pragma once
 
 #include <torch/torch.h>

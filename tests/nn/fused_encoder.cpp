@@ -10,7 +10,7 @@
 
 #include "nn/device/autocast.h"
 #include "nn/fused/encoder.h"
-#include "nn/fused/late_gradients.h"
+#include "nn/fused/weights/late_gradients.h"
 #include "tests/gpu.h"
 
 using namespace engram;

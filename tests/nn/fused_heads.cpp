@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/fused/heads.h"
+#include "nn/fused/heads/heads.h"
 #include "tests/gpu.h"
 
 using namespace engram;

@@ -1,5 +1,5 @@
 // What a pass does with its weights at once, on a GPU: packing, gradients, streams beside each other.
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/side_work.h"
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "nn/device/device_stream.h"
-#include "nn/fused/packed_weights.h"
+#include "nn/fused/weights/packed_weights.h"
 #include "tests/gpu.h"
 
 using namespace engram;

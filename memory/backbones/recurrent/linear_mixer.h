@@ -10,7 +10,7 @@
 
 #include "memory/core/block_stack.h"
 #include "memory/ops/recurrences/linear_recurrence.h"
-#include "nn/fused/prepared_weights.h"
+#include "nn/fused/weights/prepared_weights.h"
 
 namespace engram {
 

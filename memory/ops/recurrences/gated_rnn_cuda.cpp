@@ -11,7 +11,7 @@
 #include "nn/device/cuda_support.h"
 #include "nn/fused/linear.h"
 #include "nn/fused/rows.h"
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram::cuda {
 namespace {

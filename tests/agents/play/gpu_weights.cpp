@@ -9,7 +9,7 @@
 #include "agents/play/rollout.h"
 #include "agents/run/trained/trained_agent.h"
 #include "nn/device/autocast.h"
-#include "nn/fused/prepared_weights.h"
+#include "nn/fused/weights/prepared_weights.h"
 #include "nn/layers/layers.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/gpu.h"

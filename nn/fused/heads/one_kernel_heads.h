@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "nn/fused/heads_pass.h"
+#include "nn/fused/heads/heads_pass.h"
 
 namespace engram::cuda {
 

@@ -1,12 +1,12 @@
-#include "nn/fused/heads.h"
+#include "nn/fused/heads/heads.h"
 
 #include <cstddef>
 #include <string>
 #include <utility>
 
-#include "nn/fused/heads_pass.h"
+#include "nn/fused/heads/heads_pass.h"
+#include "nn/fused/heads/one_kernel_heads.h"
 #include "nn/fused/linear.h"
-#include "nn/fused/one_kernel_heads.h"
 #include "nn/fused/support.h"
 
 namespace engram::cuda {

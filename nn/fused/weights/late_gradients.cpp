@@ -1,6 +1,6 @@
-#include "nn/fused/late_gradients.h"
+#include "nn/fused/weights/late_gradients.h"
 
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram {
 

@@ -1,4 +1,4 @@
-// HeadsPass: one way of computing fused heads (fused_heads.h), forward and backward; and PackedHeads, their parameters
+// HeadsPass: one way of computing fused heads (heads.h), forward and backward; and PackedHeads, their parameters
 // as matrices of all heads.
 #pragma once
 
@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "nn/fused/heads.h"
-#include "nn/fused/packed_weights.h"
+#include "nn/fused/heads/heads.h"
 #include "nn/fused/rows.h"
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/packed_weights.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram::cuda {
 

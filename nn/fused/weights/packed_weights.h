@@ -12,8 +12,8 @@
 #include "kernels/block/pack.h"
 #include "kernels/block/swiglu/swiglu.h"
 #include "nn/device/cuda_support.h"
-#include "nn/fused/prepared_weights.h"
-#include "nn/fused/side_work.h"
+#include "nn/fused/weights/prepared_weights.h"
+#include "nn/fused/weights/side_work.h"
 
 namespace engram::cuda {
 

@@ -1,6 +1,6 @@
 // Several heads on the same rows on a GPU, in bfloat16 or float32 products, with a backward pass of their own: a
 // product a layer, or all layers in one kernel (hidden width 64, 128 or 256). They compute what heads.h defines. Rows
-// [M, P] and types: as in fused_rows.h.
+// [M, P] and types: as in nn/fused/rows.h.
 #pragma once
 
 #include <torch/torch.h>

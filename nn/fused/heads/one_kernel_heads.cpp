@@ -1,4 +1,4 @@
-#include "nn/fused/one_kernel_heads.h"
+#include "nn/fused/heads/one_kernel_heads.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include "kernels/heads/mlp_heads/mlp_heads.h"
 #include "kernels/heads/narrow_heads/narrow_heads.h"
 #include "nn/device/cuda_support.h"
-#include "nn/fused/prepared_weights.h"
+#include "nn/fused/weights/prepared_weights.h"
 
 namespace engram::cuda {
 namespace {

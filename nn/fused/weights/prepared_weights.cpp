@@ -1,4 +1,4 @@
-#include "nn/fused/prepared_weights.h"
+#include "nn/fused/weights/prepared_weights.h"
 
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 
@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "nn/fused/packed_weights.h"
+#include "nn/fused/weights/packed_weights.h"
 
 namespace engram::cuda {
 
