@@ -187,7 +187,7 @@ class ScaledAddFunction : public torch::autograd::Function<ScaledAddFunction> {
 
 Tensor add_scaled(const Tensor& z, const Tensor& scale_D, const Tensor& x) {
   const auto rows = [](const Tensor& all) { return aligned(all.reshape({-1, all.size(-1)})); };
-  return ScaledAddFunction::apply(rows(z), scale_D.contiguous(), rows(x)).view(x.sizes());
+  return ScaledAddFunction::apply(rows(z), aligned(scale_D), rows(x)).view(x.sizes());
 }
 
 std::vector<Tensor> linear_maps(const Tensor& x, const std::vector<LinearMap>& maps) {

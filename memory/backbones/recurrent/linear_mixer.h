@@ -38,7 +38,7 @@ struct ComplexRecurrence {
 };
 
 // A mixer of complex channels with factors that do not depend on the input:
-//   h_t = a h_{t-1} + (s B) x_t,   y_t = Re(C h_t) + D x_t.
+//   h_t = a h_{t-1} + s (B x_t),   y_t = Re(C h_t) + D x_t.
 // Complex numbers are pairs of real ones, real part first: B is [2N, D], the state [N, 2], and Re(C h) a real map of
 // 2N numbers. Derived has recurrence(), a ComplexRecurrence of its parameters.
 template <class Derived>
@@ -67,17 +67,16 @@ class ComplexMixer : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
-    const auto [factors_N, write_XD] = prepared();
-    const torch::Tensor b_BTN = write(x_BTD, write_XD, state[0].scalar_type());
+    const auto [factors_N, b_BTN] = written(x_BTD, state[0].scalar_type());
     const torch::Tensor h_BTN = recur(factors_N, b_BTN, torch::view_as_complex(state[0]), plan, final_state);
     final_state.back() = torch::view_as_real(final_state.back());
     return read(h_BTN, x_BTD);
   }
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
-    const auto [factors_N, write_XD] = prepared();
+    const auto [factors_N, b_BN] = written(x_BD, state[0].scalar_type());
     torch::Tensor h_BN = torch::view_as_complex(state[0]);
-    h_BN.mul_(factors_N).add_(write(x_BD, write_XD, state[0].scalar_type()));
+    h_BN.mul_(factors_N).add_(b_BN);
     return read(h_BN, x_BD);
   }
 
@@ -94,16 +93,24 @@ class ComplexMixer : public torch::nn::Module {
  private:
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
 
-  // The factors a, and s B as a map of real numbers [2N, D]: what acting keeps for as long as the weights stay.
-  struct Prepared {
-    torch::Tensor factors_N, write_XD;
+  // The factors a, and s (B x) in the state's type.
+  struct Written {
+    torch::Tensor factors_N, b;  // [..., N]
   };
-  Prepared prepared() const {
+  Written written(const torch::Tensor& x, torch::ScalarType dtype) const {
+    const auto as_complex = [dtype](const torch::Tensor& pairs) {
+      return torch::view_as_complex(pairs.to(dtype).unflatten(-1, {-1, 2}).contiguous());
+    };
+    if (!x.is_cuda()) {
+      const ComplexRecurrence of = derived().recurrence();
+      return {of.factors_N, as_complex(apply_linear(input_, x)) * of.input_scale_N};
+    }
+    // There (s B) x, which saves three passes over what is written; acting keeps s B for as long as the weights stay.
     const std::vector<torch::Tensor> made = cuda::PreparedWeights::made(this->parameters(), [this] {
       const ComplexRecurrence of = derived().recurrence();
       return std::vector<torch::Tensor>{of.factors_N, scaled(input_->weight, of.input_scale_N)};
     });
-    return {made[0], made[1]};
+    return {made[0], as_complex(apply_weight(made[1], x))};
   }
   // The rows of a complex map, pairs of real ones, each times its own number.
   static torch::Tensor scaled(const torch::Tensor& map_XD, const torch::Tensor& scale_N) {
@@ -115,9 +122,6 @@ class ComplexMixer : public torch::nn::Module {
     return torch::stack({re_N1 * re_ND - im_N1 * im_ND, re_N1 * im_ND + im_N1 * re_ND}, 1).flatten(0, 1);
   }
 
-  static torch::Tensor write(const torch::Tensor& x, const torch::Tensor& write_XD, torch::ScalarType dtype) {
-    return torch::view_as_complex(apply_weight(write_XD, x).to(dtype).unflatten(-1, {-1, 2}).contiguous());
-  }
   torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
     return add_scaled(apply_linear(output_, torch::view_as_real(h).flatten(-2)), skip_D_, x);
   }
