@@ -136,6 +136,9 @@ Results read_plain_runs(const std::vector<fs::path>& folders) {
   std::vector<Values> tasks, agents;
   Results results{.folder = {}, .experiment = {}, .runs = {}, .tasks = {}, .sweep = {}, .notes = {}};
   Experiment& experiment = results.experiment;
+  // First of all, what is not there: a word too many, beside the folder of a comparison, is what was wrong.
+  for (const fs::path& folder : folders)
+    if (std::error_code error; !fs::exists(folder, error)) RunDirectory::open(folder);
   for (const fs::path& folder : folders) {
     PlainRun run = read_plain_run(folder);
     run.task_group = group_of(tasks, run.task);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "experiments/plan/experiment.h"
 #include "experiments/report/report.h"
 #include "tests/experiments/labels.h"
 #include "tests/storage/temporary_folder.h"
@@ -90,6 +91,17 @@ TEST_CASE("one run is enough, and its labels are the plain names") {
   CHECK(labels(results.experiment.backbones) == Labels{"gru"});
   CHECK(results.runs.size() == 1);
   CHECK(results.notes.empty());
+}
+
+TEST_CASE("a folder that is not there is named before a comparison beside it") {
+  Runs runs;
+  runs.folders = {runs.folder / "comparison", runs.folder / "true"};
+  fs::create_directories(runs.folders[0]);
+  write_text(experiment_file(runs.folders[0]), "");
+  CHECK(runs.refusal() == "run directory '" + runs.folders[1].string() + "' does not exist");
+  runs.folders.pop_back();
+  CHECK(runs.refusal() == "'" + runs.folders[0].string() +
+                              "' is the folder of a comparison, which has a report of its own: give it alone");
 }
 
 TEST_CASE("runs that cannot stand in one group are refused in a line that names both and the setting") {
