@@ -165,7 +165,7 @@ class ScaledAddFunction : public torch::autograd::Function<ScaledAddFunction> {
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
     const variable_list saved = context->get_saved_variables();
     const ScaledAdd input = scaled(saved[0], saved[1]);
-    const Tensor d_y_MD = gradient[0].contiguous(), d_x_MD = torch::empty_like(d_y_MD),
+    const Tensor d_y_MD = aligned(gradient[0]), d_x_MD = torch::empty_like(d_y_MD),
                  d_scale_D = torch::empty_like(saved[0], torch::requires_grad(false)),
                  scratch = scratch_bytes(scaled_add_backward_scratch_bytes(input), d_y_MD);
     scaled_add_backward(input, d_y_MD.data_ptr(), d_x_MD.data_ptr(), scratch.data_ptr(), current_stream());
