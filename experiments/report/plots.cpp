@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "base/text/formatted.h"
-#include "experiments/report/gnuplot.h"
+#include "experiments/report/paper/gnuplot.h"
 #include "experiments/results/csv.h"
 #include "experiments/statistics/score_table.h"
 #include "storage/files.h"

@@ -13,7 +13,7 @@
 #include "base/text/words.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/answer.h"
-#include "experiments/report/gnuplot.h"
+#include "experiments/report/paper/gnuplot.h"
 #include "experiments/report/published.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "experiments/report/gnuplot.h"
+#include "experiments/report/paper/gnuplot.h"
 #include "tests/storage/small_disk.h"
 #include "tests/storage/temporary_folder.h"
 

@@ -3,8 +3,8 @@
 #include <limits>
 #include <string>
 
-#include "experiments/report/latex.h"
 #include "experiments/report/page.h"
+#include "experiments/report/paper/latex.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/agents/learn/plain_ppo.h"
+#include "tests/agents/learn/ppo/plain_ppo.h"
 #include "tests/kernels/common/gpu_test.h"
 
 using namespace engram;

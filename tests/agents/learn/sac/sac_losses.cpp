@@ -9,7 +9,7 @@
 
 #include "agents/learn/losses.h"
 #include "agents/learn/sac/losses.h"
-#include "tests/agents/learn/plain_sac.h"
+#include "tests/agents/learn/sac/plain_sac.h"
 
 using namespace engram;
 

@@ -38,7 +38,7 @@ std::shared_ptr<AgentNetwork> network_in(torch::ScalarType dtype, const std::str
 }
 
 // Greatest one, relative to the greatest number, but to no less than `least`.
-double difference(const Tensor& actual, const Tensor& expected, double least = 1e-12) {
+double relative_difference(const Tensor& actual, const Tensor& expected, double least = 1e-12) {
   return ((actual.detach().to(torch::kFloat64) - expected.detach()).abs().max() /
           expected.detach().abs().max().clamp_min(least))
       .item<double>();
@@ -68,7 +68,7 @@ TEST_CASE("losses and gradients in float32 are those in double precision, dropou
     CHECK(actual.outputs.size() == 3);
     for (const auto& member : {&SacLoss::total, &SacLoss::critic1, &SacLoss::critic2, &SacLoss::actor,
                                &SacLoss::entropy, &SacLoss::mean_q, &SacLoss::target_BT})
-      CHECK(difference(actual.*member, expected.*member) < 2e-5);
+      CHECK(relative_difference(actual.*member, expected.*member) < 2e-5);
     const auto expected_gradients = wide->named_parameters();
     double greatest = 0;
     for (const auto& parameter : expected_gradients)
@@ -79,7 +79,7 @@ TEST_CASE("losses and gradients in float32 are those in double precision, dropou
       const Tensor gradient = expected_gradients[parameter.key()].grad();
       REQUIRE(parameter.value().grad().defined() == gradient.defined());
       // Some sum up to nothing, as that of a bias of attention's keys.
-      if (gradient.defined()) CHECK(difference(parameter.value().grad(), gradient, 1e-2 * greatest) < 1e-4);
+      if (gradient.defined()) CHECK(relative_difference(parameter.value().grad(), gradient, 1e-2 * greatest) < 1e-4);
     }
   }
 }

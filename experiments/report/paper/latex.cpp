@@ -1,4 +1,4 @@
-#include "experiments/report/latex.h"
+#include "experiments/report/paper/latex.h"
 
 #include <algorithm>
 #include <cstddef>

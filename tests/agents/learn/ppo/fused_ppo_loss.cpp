@@ -5,9 +5,9 @@
 #include <string>
 
 #include "agents/learn/ppo/fused_loss.h"
-#include "tests/agents/learn/plain_advantages.h"
-#include "tests/agents/learn/plain_ppo.h"
-#include "tests/agents/learn/ppo_problem.h"
+#include "tests/agents/learn/ppo/plain_advantages.h"
+#include "tests/agents/learn/ppo/plain_ppo.h"
+#include "tests/agents/learn/ppo/ppo_problem.h"
 #include "tests/gpu.h"
 
 using namespace engram;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "memory/core/registry.h"
-#include "tests/agents/learn/own_ratios.h"
+#include "tests/agents/learn/ppo/own_ratios.h"
 #include "tests/gpu.h"
 
 using namespace engram;

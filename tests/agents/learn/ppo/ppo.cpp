@@ -17,7 +17,7 @@
 #include "agents/run/config/config.h"
 #include "base/error.h"
 #include "tests/agents/learn/batches.h"
-#include "tests/agents/learn/own_ratios.h"
+#include "tests/agents/learn/ppo/own_ratios.h"
 
 using namespace engram;
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "agents/learn/ppo/losses.h"
-#include "tests/agents/learn/plain_advantages.h"
-#include "tests/agents/learn/plain_ppo.h"
-#include "tests/agents/learn/ppo_problem.h"
+#include "tests/agents/learn/ppo/plain_advantages.h"
+#include "tests/agents/learn/ppo/plain_ppo.h"
+#include "tests/agents/learn/ppo/ppo_problem.h"
 
 using namespace engram;
 

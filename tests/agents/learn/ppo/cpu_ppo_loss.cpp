@@ -7,8 +7,8 @@
 
 #include "agents/learn/ppo/cpu_loss.h"
 #include "kernels/learner/ppo_loss/row.h"
-#include "tests/agents/learn/plain_ppo.h"
-#include "tests/agents/learn/ppo_problem.h"
+#include "tests/agents/learn/ppo/plain_ppo.h"
+#include "tests/agents/learn/ppo/ppo_problem.h"
 
 using namespace engram;
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agents/learn/ppo/losses.h"
-#include "tests/agents/learn/plain_ppo.h"
+#include "tests/agents/learn/ppo/plain_ppo.h"
 
 namespace engram {
 

@@ -19,7 +19,7 @@
 #include "storage/weights.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
-#include "tests/agents/learn/plain_sac.h"
+#include "tests/agents/learn/sac/plain_sac.h"
 
 using namespace engram;
 

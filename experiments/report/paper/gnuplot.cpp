@@ -1,4 +1,4 @@
-#include "experiments/report/gnuplot.h"
+#include "experiments/report/paper/gnuplot.h"
 
 #include <fcntl.h>
 #include <signal.h>
