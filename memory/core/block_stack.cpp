@@ -1,12 +1,12 @@
 #include "memory/core/block_stack.h"
 
 #include <cstddef>
-#include <string>
 #include <utility>
 
 #include "memory/core/first_scale.h"
 #include "memory/fused/block.h"
 #include "nn/fused/autograd_branch.h"
+#include "nn/fused/support.h"
 #include "nn/fused/swiglu.h"
 
 namespace engram {
@@ -145,8 +145,7 @@ Support BlockStack::supports_step(torch::ScalarType dtype, torch::Device device)
 }
 
 Support BlockStack::supports_step_blocks(torch::ScalarType dtype, torch::Device device) const {
-  if (norm_->weight().scalar_type() != torch::kFloat32)
-    return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight().scalar_type()));
+  if (Support own = cuda::supports_parameters(norm_->weight()); !own) return own;
   return cuda::supports_stack(width_, dtype, device);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include "nn/fused/linear.h"
@@ -205,8 +204,7 @@ std::vector<Tensor> linear_maps(const Tensor& x, const std::vector<LinearMap>& m
 
 Support supports_relu_layers(const std::vector<LinearMap>& maps, torch::ScalarType dtype, torch::Device device) {
   for (const auto& [weight_OI, bias_O] : maps)
-    if (weight_OI.scalar_type() != torch::kFloat32)
-      return Support::no(std::string("the parameters are in ") + torch::toString(weight_OI.scalar_type()));
+    if (Support own = supports_parameters(weight_OI); !own) return own;
   return supports_device(dtype, device);
 }
 

@@ -13,6 +13,12 @@ namespace engram::cuda {
 // Whether this build has kernels for products in `dtype` on `device`, of whatever sizes.
 Support supports_device(torch::ScalarType dtype, torch::Device device);
 
+// Whether the parameters have the type that fused forms read, float32: `parameter` is one of them.
+inline Support supports_parameters(const torch::Tensor& parameter) {
+  if (parameter.scalar_type() == torch::kFloat32) return {};
+  return Support::no(std::string("the parameters are in ") + torch::toString(parameter.scalar_type()));
+}
+
 // Where `value` is more than `most`: "width 1030 is more than 1024".
 inline Support at_most(const std::string& what, std::int64_t value, std::int64_t most) {
   if (value <= most) return {};

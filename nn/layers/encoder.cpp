@@ -11,6 +11,7 @@
 #include "nn/device/autocast.h"
 #include "nn/device/plain_operations.h"
 #include "nn/fused/encoder.h"
+#include "nn/fused/support.h"
 #include "nn/layers/layers.h"
 
 namespace engram {
@@ -76,8 +77,7 @@ ObservationEncoder::ObservationEncoder(torch::nn::Module& owner, std::vector<Obs
 }
 
 Support ObservationEncoder::supports_kernels(torch::ScalarType dtype, torch::Device device) const {
-  if (linear_->weight.scalar_type() != torch::kFloat32)
-    return Support::no(std::string("the parameters are in ") + torch::toString(linear_->weight.scalar_type()));
+  if (Support own = cuda::supports_parameters(linear_->weight); !own) return own;
   std::vector<ObservationPart> parts;
   for (const Reader& reader : readers_) parts.push_back(reader.part);
   return supports_kernels_for(parts, dtype, device);

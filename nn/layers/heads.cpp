@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <string>
 #include <utility>
 
 #include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"
 #include "nn/device/plain_operations.h"
 #include "nn/fused/heads/heads.h"
+#include "nn/fused/support.h"
 
 namespace engram {
 namespace {
@@ -76,8 +76,7 @@ torch::Tensor HeadImpl::forward(const torch::Tensor& hidden) {
 }
 
 Support HeadGroup::supports_kernels(torch::ScalarType dtype, torch::Device device) const {
-  if (first_weight(*this).scalar_type() != torch::kFloat32)
-    return Support::no(std::string("the parameters are in ") + torch::toString(first_weight(*this).scalar_type()));
+  if (Support own = cuda::supports_parameters(first_weight(*this)); !own) return own;
   return cuda::supports_heads(sizes_of(*this), dtype, device);
 }
 

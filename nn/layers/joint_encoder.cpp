@@ -1,13 +1,13 @@
 #include "nn/layers/joint_encoder.h"
 
 #include <iterator>
-#include <string>
 #include <utility>
 
 #include "nn/device/autocast.h"
 #include "nn/device/plain_operations.h"
 #include "nn/fused/encoder.h"
 #include "nn/fused/norm.h"
+#include "nn/fused/support.h"
 #include "nn/layers/encoder.h"
 #include "nn/layers/layers.h"
 
@@ -50,8 +50,7 @@ JointEncoder::JointEncoder(torch::nn::Module& owner, std::vector<ObservationPart
 }
 
 Support JointEncoder::supports_kernels(torch::ScalarType dtype, torch::Device device) const {
-  if (observation_->weight.scalar_type() != torch::kFloat32)
-    return Support::no(std::string("the parameters are in ") + torch::toString(observation_->weight.scalar_type()));
+  if (Support own = cuda::supports_parameters(observation_->weight); !own) return own;
   if (Support own = cuda::supports_encoder({std::ssize(parts_) + std::ssize(beside_), {}}, dtype, device); !own)
     return own;
   return cuda::supports_norm(observation_->weight.size(0));

@@ -36,6 +36,14 @@ std::vector<torch::nn::Linear> copies(const std::vector<torch::nn::Linear>& maps
   return all;
 }
 
+// y, and the gradients of what is wanted of a loss of it.
+std::vector<Tensor> learn(const Tensor& y, const std::vector<Tensor>& wanted) {
+  std::vector<Tensor> all{y};
+  for (const Tensor& gradient : torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, wanted))
+    all.push_back(gradient);
+  return all;
+}
+
 }  // namespace
 
 // bfloat16 rounds at 4e-3; the sine's slope changes with the outputs' rounding.
@@ -98,12 +106,6 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
         const auto leaf = [](const Tensor& all, torch::ScalarType type) {
           return all.detach().to(torch::kCUDA, type).requires_grad_();
         };
-        const auto learn = [](const Tensor& y, std::vector<Tensor> wanted) {
-          std::vector<Tensor> all{y};
-          for (const Tensor& gradient : torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, wanted))
-            all.push_back(gradient);
-          return all;
-        };
         const Tensor own_x = leaf(x, dtype), own_weight = leaf(weight, torch::kFloat32),
                      own_bias = leaf(bias, torch::kFloat32);
         const cuda::Norm norm = centred ? cuda::Norm(own_weight, own_bias) : cuda::Norm(own_weight);
@@ -122,8 +124,7 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
     const Tensor own_x = x.detach().to(torch::kCUDA, dtype).requires_grad_();
     const auto check_norm = [&](const Tensor& y, const Tensor& expected) {
       const double bound = dtype == torch::kFloat32 ? 1e-5 : 0.02;
-      check({y, torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, {own_x})[0]},
-            {expected, torch::autograd::grad({expected.sin().sum()}, {x})[0]}, bound);
+      check(learn(y, {own_x}), learn(expected, {x}), bound);
     };
     check_norm(cuda::l2_normed(own_x, 0.5), x / (x.square().sum(-1, true) + 0.5).sqrt());
     check_norm(cuda::layer_normed(own_x), torch::layer_norm(x, {32}, {}, {}, kLayerNormEpsilon));
@@ -151,12 +152,6 @@ TEST_CASE("on a GPU a scaled sum by a kernel has the formula's value and gradien
         own;
     for (std::size_t i = 0; i < exact.size(); ++i)
       own.push_back(exact[i].detach().to(torch::kCUDA, i == 1 ? torch::kFloat32 : dtype).requires_grad_());
-    const auto learn = [](const Tensor& y, const std::vector<Tensor>& wanted) {
-      std::vector<Tensor> all{y};
-      for (const Tensor& gradient : torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, wanted))
-        all.push_back(gradient);
-      return all;
-    };
     const Tensor y = add_scaled(own[0], own[1], own[2]);
     CHECK((y.scalar_type() == dtype));
     check(learn(y, own), learn(exact[0] + exact[1] * exact[2], exact), dtype == torch::kFloat32 ? 1e-5 : 0.02);

@@ -44,9 +44,9 @@ def write_csv(report):
     """Every run that was evaluated at all lengths, in place of one of the same memory and seed."""
     with open(report) as file:
         runs = json.load(file)["range"]["runs"]
-    kept = {(row["backbone"], int(row["seed"])): [] for row in rows_of(RUNS)}
+    kept = {}  # (memory, seed) -> its lines
     for row in rows_of(RUNS):
-        kept[row["backbone"], int(row["seed"])].append([row[column] for column in COLUMNS])
+        kept.setdefault((row["backbone"], int(row["seed"])), []).append([row[column] for column in COLUMNS])
     for run in runs:
         kept[run["backbone"], int(run["seed"])] = [
             [run["backbone"], run["seed"], int(point["value"]), point["greedy"]["success"], point["sampled"]["success"]]

@@ -19,6 +19,11 @@ namespace {
 namespace cg = cooperative_groups;
 using namespace gated_rnn;
 
+// Of a cell, as the contract tells its caller, and as its code has it.
+static_assert(gates_of(GatedCell::kElman) == Elman::kGates && saved_numbers_of(GatedCell::kElman) == Elman::kSaved);
+static_assert(gates_of(GatedCell::kGru) == Gru::kGates && saved_numbers_of(GatedCell::kGru) == Gru::kSaved);
+static_assert(gates_of(GatedCell::kLstm) == Lstm::kGates && saved_numbers_of(GatedCell::kLstm) == Lstm::kSaved);
+
 constexpr int kMostChannels = 64;  // of a block; more are spread over a cluster
 constexpr int kMostBlocks = 4;     // of a cluster
 

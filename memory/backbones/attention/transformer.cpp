@@ -17,6 +17,7 @@
 #include "memory/core/first_scale.h"
 #include "memory/fused/attention.h"
 #include "memory/ops/attention_maps.h"
+#include "nn/fused/support.h"
 
 namespace engram {
 namespace {
@@ -192,8 +193,7 @@ class Transformer final : public SequenceModel {
     return cuda::supports_block(options_.width, options_.heads, dtype, device);
   }
   Support supports_step(torch::ScalarType dtype, torch::Device device) const override {
-    if (norm_->weight.scalar_type() != torch::kFloat32)
-      return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight.scalar_type()));
+    if (Support own = cuda::supports_parameters(norm_->weight); !own) return own;
     return cuda::supports_step_of_heads(options_.width, options_.heads, dtype, device);
   }
 
