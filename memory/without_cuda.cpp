@@ -11,6 +11,7 @@
 #include "memory/ops/ops_cuda.h"
 #include "memory/ops/recurrences/gated_rnn_cuda.h"
 #include "memory/ops/recurrences/linear_recurrence_cuda.h"
+#include "memory/ops/recurrences/relu_recurrence_cuda.h"
 #include "memory/ops/recurrences/slstm_cuda.h"
 #include "memory/ops/vector_decay_cuda.h"
 
@@ -59,6 +60,8 @@ HadamardMemoryResult hadamard_memory(const HadamardMemoryVectors&, const Tensor&
 }
 Support supports_linear_recurrence(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
 Tensor linear_recurrence(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
+Support supports_relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
+Tensor relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { not_built("the relu recurrence"); }
 Support supports_slstm(const Tensor&, const Tensor&) { return no_support(); }
 Tensor slstm(const Tensor&, const Tensor&, const Tensor&) { not_built("sLSTM"); }
 Support supports_vector_decay(const VectorDecayInput&) { return no_support(); }

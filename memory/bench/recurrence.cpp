@@ -10,8 +10,10 @@
 
 #include "kernels/recurrences/linear_recurrence/linear_recurrence.h"
 #include "kernels/recurrences/linear_recurrence/reference.h"
+#include "kernels/recurrences/relu_recurrence/relu_recurrence.h"
 #include "memory/bench/kernel_case.h"
 #include "memory/ops/recurrences/linear_recurrence.h"
+#include "memory/ops/recurrences/relu_recurrence.h"
 
 namespace engram {
 namespace {
@@ -158,6 +160,69 @@ KernelRow recurrence_row(const RecurrenceShape& shape) {
                    recurrence);
 }
 
+class ReluRecurrenceBench {
+ public:
+  ReluRecurrenceBench(int batch, int time, int width)
+      : weight_D_(2 * torch::rand({width}, on_gpu(torch::kFloat32)) - 1),
+        b_BTD_(random_numbers({batch, time, width}, torch::kFloat32)),
+        h0_BD_(random_numbers({batch, width}, torch::kFloat32)),
+        d_h_BTD_(torch::randn_like(b_BTD_)),
+        h_BTD_(torch::empty_like(b_BTD_)),
+        d_weight_D_(torch::empty_like(weight_D_)),
+        d_b_BTD_(torch::empty_like(b_BTD_)),
+        d_h0_BD_(torch::empty_like(h0_BD_)),
+        scratch_(torch::empty_like(h0_BD_)),
+        inputs_(leaves({weight_D_, b_BTD_, h0_BD_})) {}
+
+  void forward(cudaStream_t stream) const {
+    relu_recurrence_forward(problem(), b_BTD_.data_ptr<float>(), h_BTD_.data_ptr<float>(), stream);
+  }
+  void backward(cudaStream_t stream) const {
+    relu_recurrence_backward(problem(), h_BTD_.data_ptr<float>(), d_h_BTD_.data_ptr<float>(),
+                             {d_weight_D_.data_ptr<float>(), d_b_BTD_.data_ptr<float>(), d_h0_BD_.data_ptr<float>()},
+                             scratch_.data_ptr(), stream);
+  }
+  ForwardBackward check() const {
+    forward(nullptr);
+    backward(nullptr);
+    const auto exact = [](const Tensor& x) { return x.detach().to(torch::kCPU, torch::kFloat64); };
+    const auto error = [&](const Tensor& actual, const Tensor& expected) {
+      return ((exact(actual) - expected).norm() / expected.norm()).item<double>();
+    };
+    const std::vector<Tensor> inputs = leaves({exact(weight_D_), exact(b_BTD_), exact(h0_BD_)});
+    const Tensor h_BTD = plain_relu_recurrence(inputs[0], inputs[1], inputs[2]);
+    const std::vector<Tensor> gradients = torch::autograd::grad({h_BTD}, inputs, {exact(d_h_BTD_)});
+    return {error(h_BTD_, h_BTD.detach()),
+            worst({error(d_weight_D_, gradients[0]), error(d_b_BTD_, gradients[1]), error(d_h0_BD_, gradients[2])})};
+  }
+
+  void plain_forward() const { plain_output(); }
+  void plain_forward_and_backward() const { torch::autograd::grad({plain_output()}, inputs_, {d_h_BTD_}); }
+
+ private:
+  ReluRecurrence problem() const {
+    return {static_cast<int>(b_BTD_.size(0)), static_cast<int>(b_BTD_.size(1)), static_cast<int>(b_BTD_.size(2)),
+            weight_D_.data_ptr<float>(), h0_BD_.data_ptr<float>()};
+  }
+  Tensor plain_output() const { return plain_relu_recurrence(inputs_[0], inputs_[1], inputs_[2]); }
+
+  const Tensor weight_D_, b_BTD_, h0_BD_, d_h_BTD_;
+  const Tensor h_BTD_, d_weight_D_, d_b_BTD_, d_h0_BD_, scratch_;
+  const std::vector<Tensor> inputs_;
+};
+
+// b in, h out; backward h and its gradient in, b's out. Rounding may open or close a unit, but for a while.
+KernelRow relu_recurrence_row(int batch, int time, int width) {
+  const double elements = 1.0 * batch * time * width, bytes = sizeof(float) * elements;
+  return with_work(
+      {.operation = "relu recurrence, float",
+       .shape = "B " + std::to_string(batch) + " T " + std::to_string(time) + " D " + std::to_string(width),
+       .flops = {2 * elements, 3 * elements},
+       .bytes = {2 * bytes, 3 * bytes},
+       .bound = {1e-5, 1e-4}},
+      std::make_shared<ReluRecurrenceBench>(batch, time, width));
+}
+
 // Float states in and out, a and b in, the output out, which are float as well.
 KernelRow recurrence_step_row(int rows, int width) {
   struct Step {
@@ -209,6 +274,7 @@ std::vector<std::function<KernelRow()>> recurrence_rows() {
   std::vector<std::function<KernelRow()>> rows;
   for (const RecurrenceShape& shape : kShapes) rows.push_back([shape] { return recurrence_row(shape); });
   rows.push_back([] { return recurrence_step_row(1024, 512); });
+  rows.push_back([] { return relu_recurrence_row(64, 781, 128); });
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// The linear recurrence as engram bench kernels runs it.
+// The recurrences of single channels as engram bench kernels runs it.
 #pragma once
 
 #include <functional>

@@ -54,6 +54,10 @@ class IndRnn final : public SequenceModel {
 
   std::int64_t width() const override { return width_; }
 
+  Support supports_learning(torch::ScalarType, torch::Device) const override {
+    return Support::no("only its recurrence has kernels");
+  }
+
   MemoryState initial_state(std::int64_t batch) const override {
     const auto options = parameters().front().options().requires_grad(false);
     return {{torch::zeros({batch, static_cast<std::int64_t>(layers_.size()), width_}, options)}};

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "memory/ops/recurrences/relu_recurrence_cuda.h"
 #include "nn/cpu/layers.h"
+#include "nn/device/plain_operations.h"
 
 namespace engram {
 namespace {
@@ -77,6 +79,8 @@ class CpuReluRecurrence : public torch::autograd::Function<CpuReluRecurrence> {
 Tensor relu_recurrence(const Tensor& weight_D, const Tensor& b_BTD, const Tensor& h0_BD) {
   if (cpu::takes(b_BTD) && cpu::takes(weight_D) && cpu::takes(h0_BD))
     return CpuReluRecurrence::apply(weight_D, b_BTD, h0_BD);
+  if (!PlainOperations::on() && cuda::supports_relu_recurrence(weight_D, b_BTD, h0_BD))
+    return cuda::relu_recurrence(weight_D, b_BTD, h0_BD);
   return plain_relu_recurrence(weight_D, b_BTD, h0_BD);
 }
 
