@@ -20,6 +20,7 @@ HOST_DEVICE inline float sigmoid(float x) {
 HOST_DEVICE inline float squash(float x) { return 2 * sigmoid(2 * x) - 1; }
 
 // What tells the cells apart. kSaved: numbers of a channel and step that the backward pass reads, all of them moderate.
+// `linear`: the channel is one of an Elman network's that tanh does not bound; the other cells have none.
 
 // Gradients of one step. d_input and d_recurrent: of what the input and what h_{t-1} added to the gates.
 template <int kGates>
@@ -32,10 +33,12 @@ struct Elman {
   static constexpr int kGates = 1, kSaved = 1;
   static constexpr bool kHasCell = false, kHasCandidateBias = false;
 
-  // h_t.
+  // h_t. Of a linear channel 0 is saved: tanh's slope there is the channel's.
   HOST_DEVICE static float next(const float (&input)[kGates], const float (&recurrent)[kGates], float, float&,
-                                float (&saved)[kSaved]) {
-    return saved[0] = squash(input[0] + recurrent[0]);
+                                float (&saved)[kSaved], bool linear) {
+    const float sum = input[0] + recurrent[0], squashed = squash(sum);
+    saved[0] = linear ? 0 : squashed;
+    return linear ? sum : squashed;
   }
   HOST_DEVICE static CellGradient<kGates> back(const float (&saved)[kSaved], float, float, float, float d, float&) {
     const float d_a = d * (1 - saved[0] * saved[0]);
@@ -49,7 +52,7 @@ struct Gru {
 
   // h_t. `recurrent` has the candidate's own bias in it.
   HOST_DEVICE static float next(const float (&input)[kGates], const float (&recurrent)[kGates], float hidden, float&,
-                                float (&saved)[kSaved]) {
+                                float (&saved)[kSaved], bool) {
     const float r = sigmoid(input[0] + recurrent[0]), z = sigmoid(input[1] + recurrent[1]);
     const float n = squash(input[2] + r * recurrent[2]);
     saved[0] = r, saved[1] = z, saved[2] = n, saved[3] = recurrent[2];
@@ -69,7 +72,7 @@ struct Lstm {
   static constexpr bool kHasCell = true, kHasCandidateBias = false;
 
   HOST_DEVICE static float next(const float (&input)[kGates], const float (&recurrent)[kGates], float, float& cell,
-                                float (&saved)[kSaved]) {
+                                float (&saved)[kSaved], bool) {
     const float i = sigmoid(input[0] + recurrent[0]), f = sigmoid(input[1] + recurrent[1]);
     const float g = squash(input[2] + recurrent[2]), o = sigmoid(input[3] + recurrent[3]);
     saved[0] = i, saved[1] = f, saved[2] = g, saved[3] = o;

@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
   auto* const sums = reinterpret_cast<float*>(bytes);
   auto* const operands = reinterpret_cast<bf16*>(sums + Size::sums);
   const Place<Size> place(problem);
-  const int width = problem.width;
+  const int width = problem.width, squashed = width - problem.linear;
   Weights<kSteps> weights;
   load<false>(weights, problem, place);
   for (int i = static_cast<int>(threadIdx.x); i < 2 * Size::operand; i += Size::threads) operands[i] = bf16(0.0f);
@@ -243,8 +243,8 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
         recurrent[1][gate] = sum.y + (biased ? candidate_bias.y : 0);
         input[0][gate] = unpack_low(ahead[i][gate]), input[1][gate] = unpack_high(ahead[i][gate]);
       }
-      hidden[i].x = Cell::next(input[0], recurrent[0], hidden[i].x, cell[i].x, kept[0]);
-      hidden[i].y = Cell::next(input[1], recurrent[1], hidden[i].y, cell[i].y, kept[1]);
+      hidden[i].x = Cell::next(input[0], recurrent[0], hidden[i].x, cell[i].x, kept[0], place.channel >= squashed);
+      hidden[i].y = Cell::next(input[1], recurrent[1], hidden[i].y, cell[i].y, kept[1], place.channel + 1 >= squashed);
       tell<Size::cluster>(operands + (t + 1) % 2 * Size::operand + n * Size::operand_stride + place.channel,
                           hidden[i].x, hidden[i].y);
       const std::int64_t step = place.step(problem, n, t);
@@ -405,9 +405,11 @@ void dispatch(const GatedRnn& problem, const Run& run) {
   const int width = problem.width;
   if (problem.batch < 1 || problem.time < 1 || !supports_gated_rnn(width) ||
       problem.batch > std::numeric_limits<int>::max() / 4 ||
-      (problem.candidate_bias_D != nullptr) != (problem.cell == GatedCell::kGru))
+      (problem.candidate_bias_D != nullptr) != (problem.cell == GatedCell::kGru) || problem.linear < 0 ||
+      problem.linear > (problem.cell == GatedCell::kElman ? width : 0))
     throw std::runtime_error("gated cells: " + std::to_string(problem.batch) + " rows of " +
-                             std::to_string(problem.time) + " steps with " + std::to_string(width) + " channels");
+                             std::to_string(problem.time) + " steps with " + std::to_string(width) + " channels, " +
+                             std::to_string(problem.linear) + " of them linear");
   const auto with_steps = [&](auto cell, auto steps) {
     using Small = Sizes<decltype(cell), steps(), 8>;
     if (groups_of(problem.batch, Small::rows) * Small::cluster <= cuda_device_attribute(cudaDevAttrMultiProcessorCount))

@@ -1,6 +1,6 @@
 // Elman network, GRU and LSTM over whole sequences that begin fresh, for learning with products in bfloat16. Of row b,
 // from h = c = 0 on, with the gates that the input has made, a_t (biases included), and u_t = U h_{t-1}:
-//   Elman h_t = tanh(a_t + u_t)
+//   Elman h_t = tanh(a_t + u_t), of the last `linear` channels a_t + u_t
 //   GRU   r = sigmoid(a_r + u_r),  z = sigmoid(a_z + u_z),  n = tanh(a_n + r (u_n + b_n)),
 //         h_t = (1 - z) n + z h_{t-1}
 //   LSTM  i = sigmoid(a_i + u_i),  f = sigmoid(a_f + u_f),  g = tanh(a_g + u_g),  o = sigmoid(a_o + u_o),
@@ -41,6 +41,7 @@ struct GatedRnn {
   const __nv_bfloat16* recurrent_XD;  // U
   const float* candidate_bias_D;      // b_n of the GRU; null for the others
   const int* length_B;                // on the device, 0 <= length <= T
+  int linear = 0;                     // channels, at most D; of the Elman network
 };
 
 // What the backward pass reads.

@@ -27,6 +27,8 @@ class Row {
     return in_.recurrent_XD[(static_cast<std::size_t>(gate) * in_.width + k) * in_.width + from];
   }
 
+  bool is_linear(int k) const { return k >= in_.width - in_.linear; }
+
   std::vector<Step> steps() const {
     std::vector<Step> all;
     std::vector<double> c(in_.width), h(in_.width);
@@ -46,7 +48,7 @@ class Row {
           step.gate[1].push_back(sigmoid(a[1] + u[1]));
           step.gate[2].push_back(std::tanh(a[2] + r * u[2]));
         } else if (in_.cell == GatedCell::kElman) {
-          step.gate[0].push_back(std::tanh(a[0] + u[0]));
+          step.gate[0].push_back(is_linear(k) ? a[0] + u[0] : std::tanh(a[0] + u[0]));
         } else {
           for (int gate = 0; gate < 4; ++gate)
             step.gate[gate].push_back(gate == 2 ? std::tanh(a[2] + u[2]) : sigmoid(a[gate] + u[gate]));
@@ -88,7 +90,7 @@ class Row {
           past[k] = d * g[1];
           gradient.candidate_BTD[at(t, k)] = d_a[2] * g[0];
         } else if (in_.cell == GatedCell::kElman) {
-          d_a[0] = d * (1 - g[0] * g[0]);
+          d_a[0] = is_linear(k) ? d : d * (1 - g[0] * g[0]);
         } else {
           const double squashed = std::tanh(step.c[k]);
           d_c[k] += d * g[3] * (1 - squashed * squashed);

@@ -12,6 +12,7 @@ struct GatedRnnReferenceInput {
   int batch, time, width;
   std::vector<double> gates_BTX, recurrent_XD, candidate_bias_D;  // the bias: of the GRU
   std::vector<int> length_B;
+  int linear = 0;
 
   int gates() const { return gates_of(cell); }
 };

@@ -6,7 +6,6 @@
 // within it (zero-order hold).
 #include "memory/backbones/recurrent/lmu.h"
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +13,12 @@
 #include <vector>
 
 #include "memory/core/sequence_model.h"
+#include "memory/ops/recurrences/cpu_gated_rnn.h"
+#include "memory/ops/recurrences/gated_rnn_cuda.h"
 #include "memory/ops/recurrences/linear_recurrence.h"
+#include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"
+#include "nn/fused/weights/prepared_weights.h"
 #include "nn/layers/layers.h"
 
 namespace engram {
@@ -65,6 +68,10 @@ class Lmu final : public SequenceModel {
 
   std::int64_t width() const override { return width_; }
 
+  Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
+    return cuda::supports_gated_rnn(width_ + order_, dtype, device);
+  }
+
   // h and m.
   MemoryState initial_state(std::int64_t batch) const override {
     const auto options = b_M_.options();
@@ -72,55 +79,75 @@ class Lmu final : public SequenceModel {
   }
 
  private:
-  // A step's maps of [h m] to m_t and of [h m_t] to h_t, and what the input adds to both.
-  struct Step {
-    Tensor to_memory_XM, to_hidden_XD;
+  // m_t in the equation of h_t gives both as one recurrence of s = [h m], of which h alone is squashed:
+  //   a_t = (W + c e_x^T) x_t + (U + c e^T) s_{t-1},   e = [e_h e_m],   c = [W_m B; B],   W = [W_x; 0],
+  //   U = [W_h, W_m A; 0, A],   h_t = tanh of the first of a_t, m_t = the others.
+  struct OneRecurrence {
+    Tensor input_XD, recurrent_XX;
   };
-  struct OfInput {
-    Tensor memory, hidden;  // [..., M], [..., D]
-  };
-  Step step_maps() const {
+  OneRecurrence one_recurrence() const {
     const ComputeIn products(b_M_.device(), b_M_.scalar_type());
-    const Tensor encoder_X = torch::cat({hidden_encoder_D_, memory_encoder_M_});
-    const Tensor kept_XM = torch::constant_pad_nd(a_MM_.t(), {0, 0, width_, 0});
-    return {kept_XM + torch::outer(encoder_X, b_M_), torch::cat({hidden_DD_.t(), memory_DM_.t()})};
+    const Tensor c_X = torch::cat({memory_DM_.mv(b_M_), b_M_});
+    const Tensor from_h_XD = torch::constant_pad_nd(hidden_DD_, {0, 0, 0, order_}),
+                 from_m_XM = torch::cat({memory_DM_.mm(a_MM_), a_MM_});
+    return {
+        torch::addr(torch::constant_pad_nd(input_->weight, {0, 0, 0, order_}), c_X, input_encoder_D_),
+        torch::addr(torch::cat({from_h_XD, from_m_XM}, 1), c_X, torch::cat({hidden_encoder_D_, memory_encoder_M_}))};
   }
-  OfInput of_input(const Tensor& x) {
-    const auto dtype = b_M_.scalar_type();
-    const Tensor signal = (x.to(dtype) * input_encoder_D_).sum(-1, /*keepdim=*/true);
-    return {signal * b_M_, apply_linear(input_, x).to(dtype)};
-  }
-  // h and m after a step.
-  using Cell = std::array<Tensor, 2>;
-  static Cell next(const Step& maps, const Tensor& memory_of_input, const Tensor& hidden_of_input, const Cell& before) {
-    const ComputeIn products(before[0].device(), before[0].scalar_type());
-    const Tensor m_BM = torch::addmm(memory_of_input, torch::cat({before[0], before[1]}, 1), maps.to_memory_XM);
-    const Tensor h_BD = torch::addmm(hidden_of_input, torch::cat({before[0], m_BM}, 1), maps.to_hidden_XD).tanh();
-    return {h_BD, m_BM};
+  // Its fresh rows by kernels or loops.
+  template <class GatedRnn>
+  Tensor run_fresh_by(const GatedRnn& gated_rnn, const Tensor& input_BTD, const Tensor& lengths_B) const {
+    const OneRecurrence maps = one_recurrence();
+    return gated_rnn({maps.input_XD, maps.recurrent_XX, {}, {}, order_}, input_BTD, lengths_B).narrow(2, 0, width_);
   }
 
+  Tensor hidden_of(const Tensor& s) const { return s.narrow(-1, 0, width_); }
+  Tensor memory_of(const Tensor& s) const { return s.narrow(-1, width_, order_); }
+  // s_t of a_t.
+  Tensor squashed(const Tensor& a_BX) const { return torch::cat({hidden_of(a_BX).tanh(), memory_of(a_BX)}, 1); }
+
   Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows) override {
-    const Step maps = step_maps();
-    const OfInput added = of_input(input_BTD);
-    const std::vector<Tensor> memory_T = added.memory.unbind(1), hidden_T = added.hidden.unbind(1);
-    Cell cell{initial.tensors[0], initial.tensors[1]};
-    std::vector<Tensor> all_h, all_m;
-    for (std::size_t t = 0; t < hidden_T.size(); ++t) {
-      cell = next(maps, memory_T[t], hidden_T[t], cell);
-      all_h.push_back(cell[0]);
-      all_m.push_back(cell[1]);
-    }
-    const Tensor h_BTD = torch::stack(all_h, 1);
-    return {h_BTD,
-            {{state_after(h_BTD, initial.tensors[0], lengths_B),
-              state_after(torch::stack(all_m, 1), initial.tensors[1], lengths_B)}}};
+    const auto dtype = b_M_.scalar_type();
+    const OneRecurrence maps = one_recurrence();
+    const Tensor of_input_BTX = apply_weight(maps.input_XD, input_BTD).to(dtype);
+    const ComputeIn products(b_M_.device(), dtype);
+    const Tensor before_BX = torch::cat(initial.tensors, 1), recurrent_XX = maps.recurrent_XX.t();
+    Tensor s_BX = before_BX;
+    std::vector<Tensor> all;
+    for (const Tensor& of_input_BX : of_input_BTX.unbind(1))
+      all.push_back(s_BX = squashed(torch::addmm(of_input_BX, s_BX, recurrent_XX)));
+    const Tensor s_BTX = torch::stack(all, 1), after_BX = state_after(s_BTX, before_BX, lengths_B);
+    return {hidden_of(s_BTX), {{hidden_of(after_BX).contiguous(), memory_of(after_BX).contiguous()}}};
+  }
+
+  Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
+    if (cpu::takes(input_BTD)) return run_fresh_by(cpu::gated_rnn, input_BTD, lengths_B);
+    return SequenceModel::run_fresh(input_BTD, lengths_B);
+  }
+
+  Tensor run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) override {
+    return run_fresh_by(cuda::gated_rnn, input_BTD, lengths_B);
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
-    const OfInput added = of_input(input_BD);
-    const Cell cell = next(step_maps(), added.memory, added.hidden, {state.tensors[0], state.tensors[1]});
-    for (std::size_t i = 0; i < 2; ++i) state.tensors[i].copy_(cell[i]);
-    return cell[0];
+    const auto dtype = b_M_.scalar_type();
+    Tensor &h_BD = state.tensors[0], &m_BM = state.tensors[1];
+    if (input_BD.is_cuda()) {  // where acting keeps the maps for as long as the weights stay
+      const std::vector<Tensor> maps = cuda::PreparedWeights::made(parameters(), [this] {
+        const OneRecurrence made = one_recurrence();
+        return std::vector<Tensor>{made.input_XD, made.recurrent_XX};
+      });
+      const Tensor of_input_BX = apply_weight(maps[0], input_BD).to(dtype);
+      const Tensor s_BX = squashed(of_input_BX + apply_weight(maps[1], torch::cat({h_BD, m_BM}, 1)).to(dtype));
+      h_BD.copy_(hidden_of(s_BX));
+      m_BM.copy_(memory_of(s_BX));
+    } else {  // the definition: the product of W_m and A would cost more than a step
+      const Tensor signal_B = input_BD.mv(input_encoder_D_) + h_BD.mv(hidden_encoder_D_) + m_BM.mv(memory_encoder_M_);
+      m_BM.copy_(torch::addmm(torch::outer(signal_B, b_M_), m_BM, a_MM_.t()));
+      const Tensor of_hidden_BD = torch::addmm(apply_linear(input_, input_BD), h_BD, hidden_DD_.t());
+      h_BD.copy_(torch::addmm(of_hidden_BD, m_BM, memory_DM_.t()).tanh());
+    }
+    return h_BD.clone();
   }
 
   Tensor run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) override {

@@ -24,6 +24,7 @@ constexpr std::int64_t kGroup = 32;  // rows that go through their steps togethe
 // Where a problem's numbers stand; a layer's channels follow each other.
 struct Shape {
   std::int64_t batch, steps, width, gates;
+  std::int64_t linear = 0;  // channels, of the Elman network
 
   std::int64_t row(std::int64_t b, std::int64_t t, std::int64_t columns) const { return (b * steps + t) * columns; }
 };
@@ -68,7 +69,7 @@ void forward_group(const Shape& shape, const float* gates_BTX, const float* recu
         if constexpr (Cell::kHasCandidateBias) u[2] += candidate_bias_D[k];
         float& own = hidden[static_cast<std::size_t>(r * width + k)];
         float& c = cell[static_cast<std::size_t>(r * width + k)];
-        h[k] = own = Cell::next(a, u, own, c, saved);
+        h[k] = own = Cell::next(a, u, own, c, saved, /*linear=*/k >= width - shape.linear);
         for (int i = 0; i < Cell::kSaved; ++i) kept[i * width + k] = saved[i];
         if (Cell::kHasCell) out.cells_BTD[shape.row(first + r, t, width) + k] = c;
       }
@@ -128,11 +129,11 @@ void of_cell(std::int64_t gates, const Work& work) {
 class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& gates_given, const Tensor& recurrent_given,
-                        const Tensor& candidate_bias_given, const Tensor& lengths_B) {
+                        const Tensor& candidate_bias_given, const Tensor& lengths_B, std::int64_t linear) {
     const Tensor gates_BTX = gates_given.contiguous(), recurrent_XD = recurrent_given.contiguous(),
                  candidate_bias_D = candidate_bias_given.contiguous(), length_B = lengths_B.contiguous();
     const Shape shape{gates_BTX.size(0), gates_BTX.size(1), recurrent_XD.size(1),
-                      recurrent_XD.size(0) / recurrent_XD.size(1)};
+                      recurrent_XD.size(0) / recurrent_XD.size(1), linear};
     const Tensor h_BTD = torch::zeros({shape.batch, shape.steps, shape.width}, torch::kFloat32);
     Tensor saved_BTYD, cells_BTD;
     const std::int64_t* const lengths = length_B.const_data_ptr<std::int64_t>();
@@ -179,7 +180,7 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
              });
     const Tensor d_bias_D =
         gru ? d_recurrent_BTX.flatten(0, 1).narrow(1, 2 * shape.width, shape.width).sum(0) : Tensor();
-    return {d_gates_BTX, sums.total()[0], d_bias_D, Tensor()};
+    return {d_gates_BTX, sums.total()[0], d_bias_D, Tensor(), Tensor()};
   }
 };
 
@@ -187,8 +188,8 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
 
 Tensor gated_rnn(const GatedRnnWeights& weights, const Tensor& input_BTD, const Tensor& lengths_B) {
   const auto [bias_X, candidate_bias_D] = weights.biases();
-  const Tensor gates_BTX = linear(input_BTD, weights.input_XD, bias_X);
-  return GatedRnnFunction::apply(gates_BTX, weights.recurrent_XD, candidate_bias_D, lengths_B);
+  const Tensor gates_BTX = linear(input_BTD, weights.input_XI, bias_X);
+  return GatedRnnFunction::apply(gates_BTX, weights.recurrent_XD, candidate_bias_D, lengths_B, weights.linear);
 }
 
 }  // namespace engram::cpu

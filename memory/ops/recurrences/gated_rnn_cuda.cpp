@@ -27,6 +27,7 @@ struct Problem {
   Tensor recurrent_XD;      // bfloat16
   Tensor candidate_bias_D;  // float32, of the GRU
   Tensor length_B;          // int32
+  std::int64_t linear;      // channels, of the Elman network
 
   GatedCell cell() const {
     const std::int64_t gates = recurrent_XD.size(0) / recurrent_XD.size(1);
@@ -40,7 +41,8 @@ struct Problem {
             static_cast<int>(h_BTD.size(2)),
             halves(recurrent_XD),
             gru ? candidate_bias_D.const_data_ptr<float>() : nullptr,
-            length_B.const_data_ptr<int>()};
+            length_B.const_data_ptr<int>(),
+            static_cast<int>(linear)};
   }
 };
 
@@ -60,13 +62,13 @@ Tensor bias_gradient(const Tensor& d_candidate_SD, SideWork& side) {
 class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& gates_given, const Tensor& recurrent_given,
-                        const Tensor& candidate_bias_given, const Tensor& length_B) {
+                        const Tensor& candidate_bias_given, const Tensor& length_B, std::int64_t linear) {
     const c10::cuda::CUDAGuard guard(gates_given.device());
     const Tensor gates_BTX = gates_given.contiguous();
     const std::int64_t width = recurrent_given.size(1);
     const bool gru = candidate_bias_given.numel() > 0;
     const Problem problem{recurrent_given.to(torch::kBFloat16).contiguous(),
-                          gru ? candidate_bias_given.contiguous() : Tensor(), length_B};
+                          gru ? candidate_bias_given.contiguous() : Tensor(), length_B, linear};
     std::vector<std::int64_t> shape = gates_BTX.sizes().vec();
     shape.back() = width;
     const Tensor h_BTD = torch::empty(shape, gates_BTX.options()), h_before_BTD = torch::empty_like(h_BTD);
@@ -77,6 +79,7 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
     const Tensor saved_gates = torch::empty(shape, gates_BTX.options().dtype(torch::kFloat16));
     gated_rnn_forward(problem.at(h_BTD), halves(gates_BTX), halves(h_BTD),
                       saved_of(h_before_BTD, saved_gates, cells_BTD), current_stream());
+    context->saved_data["linear"] = linear;
     context->save_for_backward(
         {problem.recurrent_XD, problem.candidate_bias_D, length_B, h_before_BTD, saved_gates, cells_BTD});
     return h_BTD;
@@ -85,7 +88,7 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
     TORCH_CHECK(!torch::GradMode::is_enabled(), "gated cells on a GPU have no second derivative");
     const variable_list saved = context->get_saved_variables();
-    const Problem problem{saved[0], saved[1], saved[2]};
+    const Problem problem{saved[0], saved[1], saved[2], context->saved_data["linear"].toInt()};
     const Tensor& h_before_BTD = saved[3];
     const c10::cuda::CUDAGuard guard(h_before_BTD.device());
     const std::int64_t width = h_before_BTD.size(2);
@@ -116,7 +119,7 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
     if (gru) d_bias_D = bias_gradient(d_candidate_BTD.view({-1, width}), side);
     side.keep({d_gates_BTX, d_candidate_BTD, h_before_BTD});
     side.finish({d_recurrent_XD, d_bias_D}, /*of_leaves=*/false);
-    return {d_gates_BTX, d_recurrent_XD, d_bias_D, Tensor()};
+    return {d_gates_BTX, d_recurrent_XD, d_bias_D, Tensor(), Tensor()};
   }
 };
 
@@ -137,10 +140,11 @@ Tensor gated_rnn(const GatedRnnWeights& weights, const Tensor& input_BTD, const 
               "gated cells: an input ", input_BTD.sizes());
   const auto [bias_X, candidate_bias_D] = weights.biases();
   std::vector<std::int64_t> shape = input_BTD.sizes().vec();
-  shape.back() = weights.input_XD.size(0);
+  shape.back() = weights.input_XI.size(0);
   const Tensor gates_BTX =
-      from_rows(linear_layers(to_rows(input_BTD), {{weights.input_XD, bias_X, Activation::kNone}}), shape);
-  return GatedRnnFunction::apply(gates_BTX, weights.recurrent_XD, candidate_bias_D, lengths_B.to(torch::kInt32));
+      from_rows(linear_layers(to_rows(input_BTD), {{weights.input_XI, bias_X, Activation::kNone}}), shape);
+  return GatedRnnFunction::apply(gates_BTX, weights.recurrent_XD, candidate_bias_D, lengths_B.to(torch::kInt32),
+                                 weights.linear);
 }
 
 }  // namespace engram::cuda

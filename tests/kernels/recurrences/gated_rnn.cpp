@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/recurrences/gated_rnn_case.h"
@@ -36,7 +37,8 @@ GatedRnnResult run_on_gpu(const GatedRnnProblem& given) {
                          in.width,
                          halves(recurrent),
                          gru ? floats(bias) : nullptr,
-                         reinterpret_cast<const int*>(length_B.data())};
+                         reinterpret_cast<const int*>(length_B.data()),
+                         in.linear};
   const GatedRnnSaved saved{halves(h_before), reinterpret_cast<__half*>(saved_gates.data()),
                             lstm ? floats(cells) : nullptr};
   gated_rnn_forward(problem, halves(gates), halves(h), saved, nullptr);
@@ -67,6 +69,9 @@ TEST_CASE(
     for (const int width : {100, 256})
       if (supports_gated_rnn(width)) cases.push_back({cell, 700, 4, width});
   }
+  // Some channels of an Elman network without tanh: one, all, as many as of an LMU.
+  for (const auto& [width, linear] : {std::pair(2, 1), {30, 30}, {64, 32}, {100, 37}, {256, 128}})
+    if (supports_gated_rnn(width)) cases.push_back({GatedCell::kElman, 18, 9, width, 1.5, 0.7, linear});
   check_each(cases, [](const GatedRnnCase& c) { check_gated_rnn(c, kBound, run_on_gpu); });
 }
 
@@ -89,6 +94,8 @@ TEST_CASE("the kernels of gated cells refuse sizes outside of their contract") {
                                   GatedRnn{GatedCell::kLstm, 1, 0, 8, nullptr, nullptr, nullptr},
                                   GatedRnn{GatedCell::kGru, 1, 1, 8, nullptr, nullptr, nullptr},
                                   GatedRnn{GatedCell::kLstm, 1, 1, 8, nullptr, &bias, nullptr},
-                                  GatedRnn{GatedCell::kElman, 1, 1, 8, nullptr, &bias, nullptr}})
+                                  GatedRnn{GatedCell::kElman, 1, 1, 8, nullptr, &bias, nullptr},
+                                  GatedRnn{GatedCell::kElman, 1, 1, 8, nullptr, nullptr, nullptr, 9},
+                                  GatedRnn{GatedCell::kLstm, 1, 1, 8, nullptr, nullptr, nullptr, 1}})
     CHECK_THROWS_AS(gated_rnn_forward(problem, nullptr, nullptr, {}, nullptr), std::runtime_error);
 }

@@ -23,15 +23,16 @@ struct GatedRnnCase {
   int batch, time, width;
   double gate = 1.5;     // standard deviation of the gates
   double recurrent = 1;  // and of what a random h adds to them
+  int linear = 0;        // channels, of the Elman network
 
   std::string name() const {
-    return joined(kGatedCellNames[static_cast<int>(cell)], " B ", batch, " T ", time, " D ", width);
+    return joined(kGatedCellNames[static_cast<int>(cell)], " B ", batch, " T ", time, " D ", width, " linear ", linear);
   }
 };
 
 // bfloat16 numbers: what a kernel reads. NaN behind each row's length; the first row has all steps, the last none.
 struct GatedRnnProblem {
-  explicit GatedRnnProblem(const GatedRnnCase& c) : input{c.cell, c.batch, c.time, c.width, {}, {}, {}, {}} {
+  explicit GatedRnnProblem(const GatedRnnCase& c) : input{c.cell, c.batch, c.time, c.width, {}, {}, {}, {}, c.linear} {
     Rng rng(7, Purpose::kTest, static_cast<std::uint32_t>(c.width), static_cast<std::uint32_t>(c.time));
     const auto draw = [&](std::size_t size, double scale) { return normals(rng, size, Dtype::kBfloat16, scale); };
     const std::size_t steps = static_cast<std::size_t>(c.batch) * c.time, gates = input.gates();

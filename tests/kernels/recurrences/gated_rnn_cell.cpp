@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "kernels/recurrences/gated_rnn/cell.h"
@@ -60,7 +61,7 @@ class Walk {
         if constexpr (Cell::kHasCandidateBias) recurrent.x[2] += static_cast<float>(in_.candidate_bias_D[k]);
         Kept& own = kept[t][k];
         own.hidden_before = before[k], own.cell_before = c[k];
-        h[k] = Cell::next(input.x, recurrent.x, before[k], c[k], own.saved);
+        h[k] = Cell::next(input.x, recurrent.x, before[k], c[k], own.saved, k >= width - in_.linear);
         own.cell = c[k];
         result_.h_BTD[at(t, k)] = h[k];
         if (t + 1 < length) result_.h_before_BTD[at(t + 1, k)] = h[k];
@@ -110,11 +111,15 @@ TEST_CASE("the cells of Elman network, GRU and LSTM and their gradients are thos
                : cell == GatedCell::kGru ? Walk<Gru>(problem).result()
                                          : Walk<Lstm>(problem).result();
       });
+  for (const int linear : {1, 4, 8})
+    check_gated_rnn({GatedCell::kElman, 4, 12, 8, 1.5, 0.7, linear}, 2e-6,
+                    [](const GatedRnnProblem& problem) { return Walk<Elman>(problem).result(); });
 }
 
 TEST_CASE("the reference's gradient of each cell is that of differences") {
-  for (const GatedCell cell : kGatedCells) {
-    GatedRnnProblem problem({cell, 3, 6, 4});
+  for (const auto& [cell, linear] :
+       {std::pair(GatedCell::kElman, 0), {GatedCell::kElman, 3}, {GatedCell::kGru, 0}, {GatedCell::kLstm, 0}}) {
+    GatedRnnProblem problem({cell, 3, 6, 4, 1.5, 1, linear});
     const GatedRnnGradient gradient = gated_rnn_reference_backward(problem.input, problem.h_gradient_BTD);
     constexpr double kStep = 1e-6;
     const auto slope = [&](double& x) {

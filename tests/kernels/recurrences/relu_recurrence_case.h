@@ -53,6 +53,10 @@ inline ReluRecurrenceResult relu_recurrence_reference(const ReluRecurrenceCase& 
   return out;
 }
 
+// What rounding may come to: a channel whose weight is near 1 keeps what each step rounded, 2^-24 of it at most, and as
+// these go either way they add up as a random walk does.
+inline double relu_recurrence_bound(int steps) { return std::ldexp(1, -24) * (1 + std::sqrt(steps)); }
+
 // RMS of the difference over RMS.
 template <class Numbers>
 double relu_recurrence_error(const Numbers& actual, const std::vector<double>& expected) {

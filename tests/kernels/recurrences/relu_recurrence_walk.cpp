@@ -40,15 +40,18 @@ Walked walk(const ReluRecurrenceCase& in) {
 }  // namespace
 
 TEST_CASE("a thread's walk along a channel is the recurrence, forward and backward, for every number of steps") {
-  for (int steps = 1; steps <= 3 * kAhead + 1; ++steps) {
+  std::vector<int> lengths{600};
+  for (int steps = 1; steps <= 3 * kAhead + 1; ++steps) lengths.push_back(steps);
+  for (const int steps : lengths) {
     CAPTURE(steps);
-    const ReluRecurrenceCase in(3, steps, 5);
+    const ReluRecurrenceCase in(steps == 600 ? 2 : 3, steps, steps == 600 ? 64 : 5);
+    const double bound = relu_recurrence_bound(steps);
     const Walked actual = walk(in);
     const ReluRecurrenceResult expected = relu_recurrence_reference(in);
-    CHECK(relu_recurrence_error(actual.h_BTD, expected.h_BTD) < 1e-6);
-    CHECK(relu_recurrence_error(actual.d_b_BTD, expected.d_b_BTD) < 1e-6);
-    CHECK(relu_recurrence_error(actual.d_h0_BD, expected.d_h0_BD) < 1e-6);
-    CHECK(relu_recurrence_error(actual.d_weight_D, expected.d_weight_D) < 1e-6);
+    CHECK(relu_recurrence_error(actual.h_BTD, expected.h_BTD) < bound);
+    CHECK(relu_recurrence_error(actual.d_b_BTD, expected.d_b_BTD) < bound);
+    CHECK(relu_recurrence_error(actual.d_h0_BD, expected.d_h0_BD) < bound);
+    CHECK(relu_recurrence_error(actual.d_weight_D, expected.d_weight_D) < 2 * bound);
   }
 }
 

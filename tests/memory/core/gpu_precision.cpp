@@ -99,6 +99,7 @@ const std::vector<Variant> kVariants = {
     {"none", {{"width", "64"}, {"layers", "2"}}},
     {"frame_stack", {{"width", "64"}, {"frames", "3"}}},
     {"rnn", {{"width", "64"}, {"layers", "2"}}},
+    {"lmu", {{"width", "64"}}},
     {"gru", {{"width", "64"}, {"layers", "2"}}},
     {"lstm", {{"width", "64"}, {"layers", "2"}}},
 };

@@ -1,10 +1,11 @@
-// Elman network, GRU and LSTM by the loops for a CPU, against LibTorch's modules.
+// Elman network, GRU, LSTM and LMU by the loops for a CPU, against what LibTorch computes of them.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/memory/support.h"
@@ -33,15 +34,17 @@ Learned learn(SequenceModel& model, const Tensor& given_BTD, const Tensor& lengt
 
 }  // namespace
 
-TEST_CASE("Elman network, GRU and LSTM learn on a CPU as LibTorch's modules do, from rows of all lengths") {
+TEST_CASE("Elman network, GRU, LSTM and LMU learn on a CPU as by LibTorch, from rows of all lengths") {
   torch::manual_seed(3);
-  for (const std::string name : {"rnn", "gru", "lstm"})
+  for (const std::string name : {"rnn", "gru", "lstm", "lmu"})
     for (const std::string width : {"1", "7", "32", "50"})
       for (const std::int64_t batch : {1, 31, 70}) {
         CAPTURE(name);
         CAPTURE(width);
         CAPTURE(batch);
-        auto model = make_model({name, {{"width", width}, {"layers", "2"}}}, 40, torch::kFloat32);
+        auto model = make_model(
+            {name, {{"width", width}, name == "lmu" ? std::pair("memory_width", "9") : std::pair("layers", "2")}}, 40,
+            torch::kFloat32);
         const std::int64_t steps = batch == 1 ? 1 : 13;
         Tensor lengths_B = torch::randint(0, steps + 1, {batch}, torch::kInt64);
         lengths_B[0] = steps;
