@@ -93,43 +93,57 @@ __global__ void __launch_bounds__(kThreads)
   store_vector(d_gate_up + place.gate + inner, u);
 }
 
-// kThreads / vectors rows at a time, one thread a vector of columns.
+// A thread's place in a block that takes kThreads / vectors rows at a time: a vector of columns of one of them.
+struct RowPlace {
+  __device__ explicit RowPlace(int columns)
+      : slots(kThreads / (columns / kVector)),
+        slot(threadIdx.x / (columns / kVector)),
+        column(threadIdx.x % (columns / kVector) * kVector) {}
+  __device__ bool has_rows() const { return slot < slots; }
+
+  int slots, slot, column;
+};
+
+// Goes through rows of two matrices and writes the block's part of a sum over them. asked(row, its vectors) asks for
+// vectors of a row, of kRowsAtOnce rows before the first is taken; taken(row, both vectors, the sum) adds to the sum.
+template <typename T, class Asked, class Taken>
+__device__ void sum_over_rows(std::int64_t rows, int columns, const RowPlace& place, float* sums, const Asked& asked,
+                              const Taken& taken) {
+  extern __shared__ float shared[];
+  RowVector sum = {};
+  const std::int64_t step = std::int64_t{gridDim.x} * place.slots;
+  if (place.has_rows())
+    for (std::int64_t first = std::int64_t{blockIdx.x} * place.slots + place.slot; first < rows;
+         first += kRowsAtOnce * step) {
+      StoredVector<T> stored[kRowsAtOnce][2];
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r)
+        if (first + r * step < rows) asked(first + r * step, stored[r]);
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r)
+        if (first + r * step < rows) taken(first + r * step, stored[r][0].floats(), stored[r][1].floats(), sum);
+    }
+  write_block_sums(sum, place.has_rows(), place.column, place.slot, place.slots, columns, shared,
+                   sums + std::int64_t{blockIdx.x} * columns);
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads) relu_bias_kernel(ReluBiasGradient gradient, float* __restrict__ sums) {
-  extern __shared__ float shared[];
-  const int vectors = gradient.columns / kVector, slots = kThreads / vectors;
-  const int slot = threadIdx.x / vectors, column = threadIdx.x % vectors * kVector;
-  RowVector sum = {};
-  const std::int64_t step = std::int64_t{gridDim.x} * slots;
-  if (slot < slots)
-    for (std::int64_t first = std::int64_t{blockIdx.x} * slots + slot; first < gradient.rows;
-         first += kRowsAtOnce * step) {
-      StoredVector<T> stored_d[kRowsAtOnce], stored_y[kRowsAtOnce];
+  const RowPlace place(gradient.columns);
+  const auto asked = [&](std::int64_t row, StoredVector<T>(&of)[2]) {
+    of[0] = {true, static_cast<const T*>(gradient.dy) + row * gradient.dy_stride + place.column};
+    of[1] = {gradient.y != nullptr, static_cast<const T*>(gradient.y) + row * gradient.y_stride + place.column};
+  };
+  sum_over_rows<T>(gradient.rows, gradient.columns, place, sums, asked,
+                   [&](std::int64_t row, RowVector d, const RowVector& y, RowVector& sum) {
 #pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) {
-        const std::int64_t row = first + r * step;
-        const bool inside = row < gradient.rows;
-        stored_d[r] = {inside, static_cast<const T*>(gradient.dy) + row * gradient.dy_stride + column};
-        stored_y[r] = {inside && gradient.y, static_cast<const T*>(gradient.y) + row * gradient.y_stride + column};
-      }
-#pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) {
-        const std::int64_t row = first + r * step;
-        RowVector d = stored_d[r].floats();  // zeros after the last row
-        if (gradient.y) {
-          const RowVector y = stored_y[r].floats();
-#pragma unroll
-          for (int i = 0; i < kVector; ++i)
-            d.x[i] = y.x[i] > 0 ? d.x[i] : gradient.slope == 0 ? 0.0f : gradient.slope * d.x[i];
-        }
-#pragma unroll
-        for (int i = 0; i < kVector; ++i) sum.x[i] += d.x[i];
-        if (gradient.dx && row < gradient.rows)
-          store_vector(static_cast<T*>(gradient.dx) + row * gradient.dx_stride + column, d);
-      }
-    }
-  write_block_sums(sum, slot < slots, column, slot, slots, gradient.columns, shared,
-                   sums + std::int64_t{blockIdx.x} * gradient.columns);
+                     for (int i = 0; i < kVector; ++i) {
+                       if (gradient.y && !(y.x[i] > 0)) d.x[i] = gradient.slope == 0 ? 0.0f : gradient.slope * d.x[i];
+                       sum.x[i] += d.x[i];
+                     }
+                     if (gradient.dx)
+                       store_vector(static_cast<T*>(gradient.dx) + row * gradient.dx_stride + place.column, d);
+                   });
 }
 
 // One thread a vector.
@@ -146,42 +160,25 @@ __global__ void __launch_bounds__(kThreads) scaled_add_kernel(ScaledAdd input, c
   store_vector(y + at, sum);
 }
 
-// As relu_bias_kernel.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     scaled_add_backward_kernel(ScaledAdd input, const T* dy, T* dx, float* __restrict__ sums) {
-  extern __shared__ float shared[];
-  const int vectors = input.columns / kVector, slots = kThreads / vectors;
-  const int slot = threadIdx.x / vectors, column = threadIdx.x % vectors * kVector;
-  RowVector sum = {};
-  if (slot < slots) {
-    const RowVector scale = load_vector(input.scale + column);
-    const std::int64_t step = std::int64_t{gridDim.x} * slots;
-    for (std::int64_t first = std::int64_t{blockIdx.x} * slots + slot; first < input.rows;
-         first += kRowsAtOnce * step) {
-      StoredVector<T> stored_x[kRowsAtOnce], stored_d[kRowsAtOnce];
+  const RowPlace place(input.columns);
+  const RowVector scale = place.has_rows() ? load_vector(input.scale + place.column) : RowVector{};
+  const auto asked = [&](std::int64_t row, StoredVector<T>(&of)[2]) {
+    const std::int64_t at = row * input.columns + place.column;
+    of[0] = {true, dy + at};
+    of[1] = {true, static_cast<const T*>(input.x) + at};
+  };
+  sum_over_rows<T>(input.rows, input.columns, place, sums, asked,
+                   [&](std::int64_t row, RowVector d, const RowVector& x, RowVector& sum) {
 #pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) {
-        const std::int64_t row = first + r * step, at = row * input.columns + column;
-        stored_x[r] = {row < input.rows, static_cast<const T*>(input.x) + at};
-        stored_d[r] = {row < input.rows, dy + at};
-      }
-#pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) {
-        const std::int64_t row = first + r * step;
-        const RowVector x = stored_x[r].floats();
-        RowVector d = stored_d[r].floats();  // both zeros after the last row
-#pragma unroll
-        for (int j = 0; j < kVector; ++j) {
-          sum.x[j] += d.x[j] * x.x[j];
-          d.x[j] *= scale.x[j];
-        }
-        if (row < input.rows) store_vector(dx + row * input.columns + column, d);
-      }
-    }
-  }
-  write_block_sums(sum, slot < slots, column, slot, slots, input.columns, shared,
-                   sums + std::int64_t{blockIdx.x} * input.columns);
+                     for (int i = 0; i < kVector; ++i) {
+                       sum.x[i] += d.x[i] * x.x[i];
+                       d.x[i] *= scale.x[i];
+                     }
+                     store_vector(dx + row * input.columns + place.column, d);
+                   });
 }
 
 // gelu(z) = z sigmoid(2 u), u = sqrt(2 / pi) (z + 0.044715 z^3).
@@ -196,21 +193,19 @@ __device__ inline float gelu_derivative(float z) {
 // Columns that a block takes; a wider matrix has several in the grid's second dimension.
 constexpr int kBlockColumns = 1024;
 
-// kThreads / vectors rows at a time, one thread a vector of columns. With kBackward y is the gradient of y, x's is
-// written to `out` and its sums to `sums`.
+// With kBackward y is the gradient of y, x's is written to `out` and its sums to `sums`.
 template <typename T, bool kBackward>
 __global__ void __launch_bounds__(kThreads)
     gelu_bias_kernel(GeluBias input, const T* y, T* out, float* __restrict__ sums) {
   extern __shared__ float shared[];
   const int begin = static_cast<int>(blockIdx.y) * kBlockColumns, columns = min(input.columns - begin, kBlockColumns);
-  const int vectors = columns / kVector, slots = kThreads / vectors;
-  const int slot = threadIdx.x / vectors, column = threadIdx.x % vectors * kVector;
+  const RowPlace place(columns);
   RowVector sum = {};
-  if (slot < slots) {
-    const RowVector bias = load_bounded(input.bias, begin + column, input.width);
-    for (std::int64_t row = std::int64_t{blockIdx.x} * slots + slot; row < input.rows;
-         row += std::int64_t{gridDim.x} * slots) {
-      const std::int64_t offset = row * input.columns + begin + column;
+  if (place.has_rows()) {
+    const RowVector bias = load_bounded(input.bias, begin + place.column, input.width);
+    for (std::int64_t row = std::int64_t{blockIdx.x} * place.slots + place.slot; row < input.rows;
+         row += std::int64_t{gridDim.x} * place.slots) {
+      const std::int64_t offset = row * input.columns + begin + place.column;
       RowVector x = load_vector(static_cast<const T*>(input.x) + offset);
       const RowVector d = kBackward ? load_vector(y + offset) : RowVector{};
 #pragma unroll
@@ -223,7 +218,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if constexpr (kBackward)
-    write_block_sums(sum, slot < slots, column, slot, slots, columns, shared,
+    write_block_sums(sum, place.has_rows(), place.column, place.slot, place.slots, columns, shared,
                      sums + std::int64_t{blockIdx.x} * input.columns + begin);
 }
 

@@ -280,10 +280,11 @@ std::int64_t decay_channels(const FastWeightInput& input) {
   return input.log_decay.defined() ? input.log_decay.size(-1) : 0;
 }
 
-// What a step writes is one vector: its value times its write strength.
+// What a step of the sum rule writes is one vector: its value times its write strength.
 cuda::VectorDecayInput vector_decay_of(const FastWeightRule& rule, const FastWeightInput& input) {
-  return {read_scale(rule.attention_norm, input.key.size(3)), input.query, input.key,
-          input.value * input.write.unsqueeze(3), input.log_decay};
+  const double scale = read_scale(rule.attention_norm, input.key.size(3));
+  if (rule.delta) return {scale, input.query, input.key, input.value, input.log_decay, input.write};
+  return {scale, input.query, input.key, input.value * input.write.unsqueeze(3), input.log_decay, {}};
 }
 
 Tensor head_scalars(const Tensor& log_decay) { return log_decay.defined() ? log_decay.squeeze(-1) : log_decay; }
@@ -292,11 +293,8 @@ Tensor head_scalars(const Tensor& log_decay) { return log_decay.defined() ? log_
 
 Support supports_fast_weights(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
                               std::int64_t value_width) {
-  if (decay_channels > 1) {
-    if (rule.delta) return Support::no("their delta rule has a decay per key channel");
-    if (rule.attention_norm != AttentionNorm::kNone)
-      return Support::no("beside an attention norm they have a decay per key channel");
-  }
+  if (decay_channels > 1 && rule.attention_norm != AttentionNorm::kNone)
+    return Support::no("beside an attention norm they have a decay per key channel");
   if (rule.delta && rule.attention_norm != AttentionNorm::kNone)
     return Support::no("their delta rule has an attention norm");
   const std::int64_t width =

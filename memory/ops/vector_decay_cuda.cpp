@@ -70,6 +70,72 @@ class VectorDecayFunction : public torch::autograd::Function<VectorDecayFunction
   }
 };
 
+// q, k, v, the logarithms of decays, the lengths and the write strengths.
+using DeltaTensors = std::array<Tensor, 6>;
+
+VectorDelta delta_of(double scale, const DeltaTensors& x) {
+  return {problem_of(scale, {x[0], x[1], x[2], x[3], x[4]}), x[5].const_data_ptr<float>()};
+}
+
+// Every step as two of the sum rule: one that decays and reads by the key, and one that writes and reads by the query.
+// `first` [B, T, ...] are the former's, `second` the latter's -> [B, 2 T, ...].
+Tensor two_steps(const Tensor& first, const Tensor& second) { return torch::stack({first, second}, 2).flatten(1, 2); }
+Tensor first_of(const Tensor& both) { return both.unflatten(1, {-1, 2}).select(2, 0); }
+Tensor second_of(const Tensor& both) { return both.unflatten(1, {-1, 2}).select(2, 1); }
+
+class VectorDeltaFunction : public torch::autograd::Function<VectorDeltaFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, double scale, const Tensor& query_BTHK, const Tensor& key_BTHK,
+                        const Tensor& value_BTHV, const Tensor& log_decay_BTHK, const Tensor& length_B,
+                        const Tensor& strength_BTH) {
+    const c10::cuda::CUDAGuard guard(value_BTHV.device());
+    DeltaTensors x = {query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK, length_B, strength_BTH};
+    for (Tensor& tensor : x) tensor = tensor.contiguous();
+    Tensor output_BTHV = torch::empty_like(x[2]);
+    const Tensor error_BTHV = torch::empty_like(x[2]);
+    vector_delta_forward(delta_of(scale, x), output_BTHV.data_ptr<float>(), error_BTHV.data_ptr<float>(),
+                         current_stream());
+    x[2] = error_BTHV;  // all that the backward pass needs of the values
+    context->save_for_backward({x.begin(), x.end()});
+    context->saved_data["scale"] = scale;
+    return output_BTHV;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    TORCH_CHECK(!torch::GradMode::is_enabled(), "a decay for each channel on a GPU has no second derivative");
+    const variable_list saved = context->get_saved_variables();
+    DeltaTensors x;
+    std::copy_n(saved.begin(), x.size(), x.begin());
+    const auto& [query_BTHK, key_BTHK, error_BTHV, log_decay_BTHK, length_B, strength_BTH] = x;
+    const c10::cuda::CUDAGuard guard(key_BTHK.device());
+    const double scale = context->saved_data["scale"].toDouble();
+    const Tensor d_output_BTHV = gradients[0].contiguous(), d_written_BTHV = torch::empty_like(error_BTHV);
+    vector_delta_backward(delta_of(scale, x), d_output_BTHV.const_data_ptr<float>(), d_written_BTHV.data_ptr<float>(),
+                          current_stream());
+    // u = b (v - r), with r what is read by the key: d_r = -b d_u, and d_v is the other way round.
+    const Tensor strength_BTH1 = strength_BTH.unsqueeze(3), d_value_BTHV = strength_BTH1 * d_written_BTHV;
+    const Tensor no_key = torch::zeros_like(key_BTHK), no_value = torch::zeros_like(error_BTHV);
+    const Tensors steps = {two_steps(key_BTHK, scale * query_BTHK), two_steps(no_key, key_BTHK),
+                           two_steps(no_value, strength_BTH1 * error_BTHV), two_steps(log_decay_BTHK, no_key),
+                           2 * length_B};
+    const Tensor d_read = two_steps(-d_value_BTHV, d_output_BTHV), d_query = torch::empty_like(steps[0]),
+                 d_key = torch::empty_like(d_query), d_log_decay = torch::empty_like(d_query);
+    vector_decay_backward(problem_of(1, steps), d_read.const_data_ptr<float>(),
+                          {.query_BTHK = d_query.data_ptr<float>(),
+                           .key_BTHK = d_key.data_ptr<float>(),
+                           .value_BTHV = nullptr,
+                           .log_decay_BTHK = d_log_decay.data_ptr<float>()},
+                          current_stream());
+    return {Tensor(),
+            scale * second_of(d_query),
+            first_of(d_query) + second_of(d_key),
+            d_value_BTHV,
+            first_of(d_log_decay),
+            Tensor(),
+            (error_BTHV * d_written_BTHV).sum(3)};
+  }
+};
+
 }  // namespace
 
 Support supports_vector_decay(const VectorDecayInput& input) {
@@ -86,6 +152,10 @@ Support supports_vector_decay(const VectorDecayInput& input) {
   }
   if (value_BTHV.sizes().slice(0, 3) != key_BTHK.sizes().slice(0, 3))
     return refusal("keys ", key_BTHK.sizes(), " and values ", value_BTHV.sizes(), " are of different steps");
+  if (const Tensor& strength_BTH = input.strength_BTH;
+      strength_BTH.defined() &&
+      (strength_BTH.sizes() != key_BTHK.sizes().slice(0, 3) || strength_BTH.device() != key_BTHK.device()))
+    return refusal("write strengths ", strength_BTH.sizes(), " beside keys ", key_BTHK.sizes());
   return {};
 }
 
@@ -93,6 +163,10 @@ Tensor vector_decay(const VectorDecayInput& input, const Tensor& lengths_B) {
   const Support support = supports_vector_decay(input);
   TORCH_CHECK(support, "a decay for each channel: ", support.reason());
   const auto single = [](const Tensor& x) { return x.to(torch::kFloat32); };
+  if (input.strength_BTH.defined())
+    return VectorDeltaFunction::apply(input.scale, single(input.query_BTHK), single(input.key_BTHK),
+                                      single(input.value_BTHV), single(input.log_decay_BTHK), lengths_B,
+                                      single(input.strength_BTH));
   return VectorDecayFunction::apply(input.scale, single(input.query_BTHK), single(input.key_BTHK),
                                     single(input.value_BTHV), single(input.log_decay_BTHK), lengths_B);
 }

@@ -1,5 +1,5 @@
-// The sum rule with a decay for each key channel over fresh sequences on a GPU, by kernels/fast_weights/vector_decay.
-// Where engram is built without CUDA nothing is supported.
+// The sum rule and the delta rule with a decay for each key channel over fresh sequences on a GPU, by
+// kernels/fast_weights/vector_decay. Where engram is built without CUDA nothing is supported.
 #pragma once
 
 #include <torch/torch.h>
@@ -11,8 +11,9 @@ namespace engram::cuda {
 struct VectorDecayInput {
   double scale;  // of what is read
   torch::Tensor query_BTHK, key_BTHK;
-  torch::Tensor value_BTHV;      // times the write strengths
+  torch::Tensor value_BTHV;      // of the sum rule: times the write strengths
   torch::Tensor log_decay_BTHK;  // at most 0
+  torch::Tensor strength_BTH;    // of the delta rule: the write strengths; undefined: the sum rule
 };
 
 // Whether the kernels take these tensors: on one GPU, floating point, of the shapes above with no dimension of 0, K and

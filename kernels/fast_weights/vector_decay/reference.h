@@ -24,4 +24,15 @@ struct VectorDecayReferenceGradient {
 VectorDecayReferenceGradient vector_decay_reference_backward(const VectorDecayReferenceInput& input,
                                                              const std::vector<double>& output_gradient_BTHV);
 
+struct VectorDeltaReference {
+  std::vector<double> output_BTHV, error_BTHV;
+};
+// By the delta rule; zero from length_B on.
+VectorDeltaReference vector_delta_reference(const VectorDecayReferenceInput& input,
+                                            const std::vector<double>& strength_BTH);
+// The gradient of sum(output_gradient o) by u, of which everything after it is made.
+std::vector<double> vector_delta_reference_backward(const VectorDecayReferenceInput& input,
+                                                    const std::vector<double>& strength_BTH,
+                                                    const std::vector<double>& output_gradient_BTHV);
+
 }  // namespace engram

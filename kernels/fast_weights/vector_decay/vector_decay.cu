@@ -5,6 +5,7 @@
 
 #include "kernels/common/block_threads.h"
 #include "kernels/common/launch.cuh"
+#include "kernels/fast_weights/vector_decay/delta_walk.h"
 #include "kernels/fast_weights/vector_decay/vector_decay.h"
 #include "kernels/fast_weights/vector_decay/walk.h"
 
@@ -48,6 +49,29 @@ void check_shape(const VectorDecay& given) {
                              " value channels");
 }
 
+template <DeltaRole kRole, int kLanes>
+__global__ void __launch_bounds__(DeltaWalk<kRole, kLanes>::kThreads)
+    delta_kernel(const __grid_constant__ DeltaProblem problem) {
+  using OneWalk = DeltaWalk<kRole, kLanes>;
+  __shared__ typename OneWalk::Shared shared;
+  OneWalk walk(problem, blockIdx.x, threadIdx.x);
+  OneThread threads(walk, shared);
+  walk_delta_block<OneWalk>(threads);
+}
+
+template <DeltaRole kRole>
+void launch_delta(const DeltaProblem& problem, const char* what, cudaStream_t stream) {
+  const VectorDecay& given = problem.given.sum;
+  check_shape(given);
+  with_lanes(given.key_width, [&](auto lanes) {
+    using OneWalk = DeltaWalk<kRole, lanes()>;
+    const auto matrices = static_cast<unsigned>(given.batch) * static_cast<unsigned>(given.heads);
+    delta_kernel<kRole, lanes()>
+        <<<matrices* static_cast<unsigned>(OneWalk::groups(given)), OneWalk::kThreads, 0, stream>>>(problem);
+    check_cuda(cudaGetLastError(), what);
+  });
+}
+
 }  // namespace
 
 void vector_decay_forward(const VectorDecay& given, float* output_BTHV, cudaStream_t stream) {
@@ -61,7 +85,20 @@ void vector_decay_backward(const VectorDecay& given, const float* output_gradien
   const Problem problem{given, output_gradient_BTHV, nullptr, gradient};
   launch_walk<Role::kQuery>(problem, "a decay for each channel, the queries' gradient", stream);
   launch_walk<Role::kKey>(problem, "a decay for each channel, the keys' gradient", stream);
-  launch_walk<Role::kValue>(problem, "a decay for each channel, the values' gradient", stream);
+  if (gradient.value_BTHV != nullptr)
+    launch_walk<Role::kValue>(problem, "a decay for each channel, the values' gradient", stream);
+}
+
+void vector_delta_forward(const VectorDelta& given, float* output_BTHV, float* error_BTHV, cudaStream_t stream) {
+  launch_delta<DeltaRole::kForward>({given, output_BTHV, error_BTHV, nullptr, nullptr},
+                                    "the delta rule with a decay for each channel", stream);
+}
+
+void vector_delta_backward(const VectorDelta& given, const float* output_gradient_BTHV, float* written_gradient_BTHV,
+                           cudaStream_t stream) {
+  launch_delta<DeltaRole::kBackward>({given, nullptr, nullptr, output_gradient_BTHV, written_gradient_BTHV},
+                                     "the delta rule with a decay for each channel, the gradient of what is written",
+                                     stream);
 }
 
 }  // namespace engram

@@ -48,7 +48,7 @@ std::vector<Setting> settings() {
                                      {false, AttentionNorm::kAtLeastOne, /*log_write=*/true}})
     for (const auto& [keys, values] : widths) {
       for (const std::int64_t decay_channels : {0, 1}) all.push_back({rule, decay_channels, keys, values});
-      if (!rule.delta && rule.attention_norm == AttentionNorm::kNone) all.push_back({rule, keys, keys, values});
+      if (rule.attention_norm == AttentionNorm::kNone) all.push_back({rule, keys, keys, values});
     }
   return all;
 }
