@@ -52,7 +52,7 @@ Tensor attention_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&
   not_built("a step of attention");
 }
 
-Support supports_gated_rnn(std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
+Support supports_gated_rnn(GatedCell, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
 Tensor gated_rnn(const GatedRnnWeights&, const Tensor&, const Tensor&) { not_built("gated cells"); }
 Support supports_hadamard_memory(const HadamardMemoryVectors&, const Tensor&) { return no_support(); }
 HadamardMemoryResult hadamard_memory(const HadamardMemoryVectors&, const Tensor&, const Tensor&, double) {

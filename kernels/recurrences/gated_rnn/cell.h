@@ -6,6 +6,12 @@
 
 #include "base/host_device.h"
 
+namespace engram {
+
+enum class GatedCell { kElman, kGru, kLstm };
+
+}  // namespace engram
+
 namespace engram::gated_rnn {
 
 // On a GPU by its fast exponential, which is right to some 2^-21: far below what a bfloat16 operand keeps, and a step's
@@ -91,4 +97,34 @@ struct Lstm {
   }
 };
 
+// Calls work(Cell{}).
+template <class Work>
+void of_cell(GatedCell cell, const Work& work) {
+  switch (cell) {
+    case GatedCell::kElman:
+      return work(Elman{});
+    case GatedCell::kGru:
+      return work(Gru{});
+    case GatedCell::kLstm:
+      return work(Lstm{});
+  }
+}
+
 }  // namespace engram::gated_rnn
+
+namespace engram {
+
+// X / D
+constexpr int gates_of(GatedCell cell) {
+  return cell == GatedCell::kElman ? gated_rnn::Elman::kGates
+         : cell == GatedCell::kGru ? gated_rnn::Gru::kGates
+                                   : gated_rnn::Lstm::kGates;
+}
+// Of a channel and step, for the backward pass.
+constexpr int saved_numbers_of(GatedCell cell) {
+  return cell == GatedCell::kElman ? gated_rnn::Elman::kSaved
+         : cell == GatedCell::kGru ? gated_rnn::Gru::kSaved
+                                   : gated_rnn::Lstm::kSaved;
+}
+
+}  // namespace engram

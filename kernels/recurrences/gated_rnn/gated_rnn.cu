@@ -19,13 +19,9 @@ namespace {
 namespace cg = cooperative_groups;
 using namespace gated_rnn;
 
-// Of a cell, as the contract tells its caller, and as its code has it.
-static_assert(gates_of(GatedCell::kElman) == Elman::kGates && saved_numbers_of(GatedCell::kElman) == Elman::kSaved);
-static_assert(gates_of(GatedCell::kGru) == Gru::kGates && saved_numbers_of(GatedCell::kGru) == Gru::kSaved);
-static_assert(gates_of(GatedCell::kLstm) == Lstm::kGates && saved_numbers_of(GatedCell::kLstm) == Lstm::kSaved);
-
 constexpr int kMostChannels = 64;  // of a block; more are spread over a cluster
-constexpr int kMostBlocks = 4;     // of a cluster
+// Of a cluster. With one gate a block has fewer threads, and each of them registers for twice as many weights.
+constexpr int most_blocks(int gates) { return gates == 1 ? 8 : 4; }
 
 // The work of a group of kRows rows, 8 or 16, which goes through its steps together: `cluster` blocks have `channels`
 // channels each, and a warp of a block a gate of 16 of them.
@@ -403,7 +399,7 @@ void start(void (*kernel)(Parameters...), std::size_t bytes, const GatedRnn& pro
 template <class Run>
 void dispatch(const GatedRnn& problem, const Run& run) {
   const int width = problem.width;
-  if (problem.batch < 1 || problem.time < 1 || !supports_gated_rnn(width) ||
+  if (problem.batch < 1 || problem.time < 1 || !supports_gated_rnn(problem.cell, width) ||
       problem.batch > std::numeric_limits<int>::max() / 4 ||
       (problem.candidate_bias_D != nullptr) != (problem.cell == GatedCell::kGru) || problem.linear < 0 ||
       problem.linear > (problem.cell == GatedCell::kElman ? width : 0))
@@ -424,25 +420,21 @@ void dispatch(const GatedRnn& problem, const Run& run) {
       with_steps(cell, std::integral_constant<int, 4>{});
     else if (width <= 128)
       with_steps(cell, std::integral_constant<int, 8>{});
-    else
+    else if (width <= 256)
       with_steps(cell, std::integral_constant<int, 16>{});
+    else if constexpr (most_blocks(decltype(cell)::kGates) == 8)
+      with_steps(cell, std::integral_constant<int, 32>{});
   };
-  switch (problem.cell) {
-    case GatedCell::kElman:
-      return with_cell(Elman{});
-    case GatedCell::kGru:
-      return with_cell(Gru{});
-    case GatedCell::kLstm:
-      return with_cell(Lstm{});
-  }
+  of_cell(problem.cell, with_cell);
 }
 
 }  // namespace
 
-Support supports_gated_rnn(int width) {
+Support supports_gated_rnn(GatedCell cell, int width) {
+  const int most = most_blocks(gates_of(cell)) * kMostChannels;
   const auto no = [&](const std::string& why) { return Support::no("a width of " + std::to_string(width) + why); };
   if (width < 2 || width % 2 != 0) return no(" is not even");
-  if (width > kMostBlocks * kMostChannels) return no(" is more than " + std::to_string(kMostBlocks * kMostChannels));
+  if (width > most) return no(" is more than " + std::to_string(most));
   if (int devices = 0; width > kMostChannels && cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0 &&
                        cuda_device_attribute(cudaDevAttrComputeCapabilityMajor) < 9)
     return no(" needs a GPU of compute capability 9.0 or later");

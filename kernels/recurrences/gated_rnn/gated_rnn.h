@@ -23,15 +23,9 @@
 #include <cuda_runtime_api.h>
 
 #include "base/support.h"
+#include "kernels/recurrences/gated_rnn/cell.h"
 
 namespace engram {
-
-enum class GatedCell { kElman, kGru, kLstm };
-
-// X / D
-constexpr int gates_of(GatedCell cell) { return cell == GatedCell::kElman ? 1 : cell == GatedCell::kGru ? 3 : 4; }
-// Of a channel and step, for the backward pass.
-constexpr int saved_numbers_of(GatedCell cell) { return cell == GatedCell::kElman ? 1 : 4; }
 
 struct GatedRnn {
   GatedCell cell;
@@ -52,7 +46,7 @@ struct GatedRnnSaved {
 };
 
 // Whether the kernels take so many channels on the current device; where there is none, on one of 9.0.
-Support supports_gated_rnn(int width);
+Support supports_gated_rnn(GatedCell cell, int width);
 
 void gated_rnn_forward(const GatedRnn& problem, const __nv_bfloat16* gates_BTX, __nv_bfloat16* h_BTD,
                        const GatedRnnSaved& saved, cudaStream_t stream);

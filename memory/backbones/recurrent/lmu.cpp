@@ -69,7 +69,7 @@ class Lmu final : public SequenceModel {
   std::int64_t width() const override { return width_; }
 
   Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
-    return cuda::supports_gated_rnn(width_ + order_, dtype, device);
+    return cuda::supports_gated_rnn(GatedCell::kElman, width_ + order_, dtype, device);
   }
 
   // h and m.

@@ -73,8 +73,7 @@ Memory next_memory_in_own_type(const Cell& cell, const Tensor& from_input, const
   return next_memory(cell, from_input.to(dtype), from_memory.to(dtype), memory);
 }
 
-// gates: the number of the cell's gates, each of which is a product with the input and one with the memory.
-template <class Cell, class CellOptions, std::size_t memory_tensors, int gates>
+template <class Cell, class CellOptions, std::size_t memory_tensors, GatedCell kind>
 class Recurrent final : public SequenceModel {
  public:
   template <class Options>
@@ -96,7 +95,7 @@ class Recurrent final : public SequenceModel {
   std::int64_t width() const override { return width_; }
 
   Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
-    return cuda::supports_gated_rnn(width_, dtype, device);
+    return cuda::supports_gated_rnn(kind, width_, dtype, device);
   }
 
   MemoryState initial_state(std::int64_t batch) const override {
@@ -223,7 +222,8 @@ class Recurrent final : public SequenceModel {
     return memory;
   }
 
-  std::int64_t multiply_adds_per_step() const override { return layers_ * gates * 2 * width_ * width_; }
+  // Each gate is a product with the input and one with the memory.
+  std::int64_t multiply_adds_per_step() const override { return layers_ * gates_of(kind) * 2 * width_ * width_; }
 
   std::int64_t width_;
   std::int64_t layers_;
@@ -244,17 +244,17 @@ void RecurrentOptions::check() const { check_bounds(*this, kMemorySection); }
 
 std::shared_ptr<SequenceModel> RnnOptions::make(std::int64_t) const {
   check();
-  return std::make_shared<Recurrent<torch::nn::RNN, torch::nn::RNNOptions, 1, 1>>(*this);
+  return std::make_shared<Recurrent<torch::nn::RNN, torch::nn::RNNOptions, 1, GatedCell::kElman>>(*this);
 }
 
 std::shared_ptr<SequenceModel> LstmOptions::make(std::int64_t) const {
   check();
-  return std::make_shared<Recurrent<torch::nn::LSTM, torch::nn::LSTMOptions, 2, 4>>(*this);
+  return std::make_shared<Recurrent<torch::nn::LSTM, torch::nn::LSTMOptions, 2, GatedCell::kLstm>>(*this);
 }
 
 std::shared_ptr<SequenceModel> GruOptions::make(std::int64_t) const {
   check();
-  return std::make_shared<Recurrent<torch::nn::GRU, torch::nn::GRUOptions, 1, 3>>(*this);
+  return std::make_shared<Recurrent<torch::nn::GRU, torch::nn::GRUOptions, 1, GatedCell::kGru>>(*this);
 }
 
 }  // namespace engram

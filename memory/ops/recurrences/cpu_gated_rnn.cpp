@@ -23,7 +23,7 @@ constexpr std::int64_t kGroup = 32;  // rows that go through their steps togethe
 
 // Where a problem's numbers stand; a layer's channels follow each other.
 struct Shape {
-  std::int64_t batch, steps, width, gates;
+  std::int64_t batch, steps, width;
   std::int64_t linear = 0;  // channels, of the Elman network
 
   std::int64_t row(std::int64_t b, std::int64_t t, std::int64_t columns) const { return (b * steps + t) * columns; }
@@ -120,24 +120,17 @@ void backward_group(const Shape& shape, const float* recurrent_XD, const std::in
   }
 }
 
-// Calls work(Cell{}).
-template <class Work>
-void of_cell(std::int64_t gates, const Work& work) {
-  gates == 1 ? work(gated_rnn::Elman{}) : gates == 3 ? work(gated_rnn::Gru{}) : work(gated_rnn::Lstm{});
-}
-
 class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& gates_given, const Tensor& recurrent_given,
                         const Tensor& candidate_bias_given, const Tensor& lengths_B, std::int64_t linear) {
     const Tensor gates_BTX = gates_given.contiguous(), recurrent_XD = recurrent_given.contiguous(),
                  candidate_bias_D = candidate_bias_given.contiguous(), length_B = lengths_B.contiguous();
-    const Shape shape{gates_BTX.size(0), gates_BTX.size(1), recurrent_XD.size(1),
-                      recurrent_XD.size(0) / recurrent_XD.size(1), linear};
+    const Shape shape{gates_BTX.size(0), gates_BTX.size(1), recurrent_XD.size(1), linear};
     const Tensor h_BTD = torch::zeros({shape.batch, shape.steps, shape.width}, torch::kFloat32);
     Tensor saved_BTYD, cells_BTD;
     const std::int64_t* const lengths = length_B.const_data_ptr<std::int64_t>();
-    of_cell(shape.gates, [&](auto cell) {
+    gated_rnn::of_cell(gated_cell_of(recurrent_XD), [&](auto cell) {
       using Cell = decltype(cell);
       saved_BTYD = torch::empty({shape.batch, shape.steps, Cell::kSaved, shape.width}, torch::kFloat32);
       cells_BTD = Cell::kHasCell ? torch::empty_like(h_BTD) : torch::empty({0}, torch::kFloat32);
@@ -155,16 +148,16 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
     TORCH_CHECK(!torch::GradMode::is_enabled(), "gated cells on a CPU have no second derivative");
     const variable_list kept = context->get_saved_variables();
     const Tensor &recurrent_XD = kept[0], &length_B = kept[1], &h_BTD = kept[2], d_h_BTD = gradient[0].contiguous();
-    const Shape shape{h_BTD.size(0), h_BTD.size(1), h_BTD.size(2), recurrent_XD.size(0) / h_BTD.size(2)};
-    const bool gru = shape.gates == 3;
-    const std::int64_t columns = shape.gates * shape.width;
+    const Shape shape{h_BTD.size(0), h_BTD.size(1), h_BTD.size(2)};
+    const bool gru = gated_cell_of(recurrent_XD) == GatedCell::kGru;
+    const std::int64_t columns = recurrent_XD.size(0);
     // Zero behind the lengths.
     const Tensor d_gates_BTX = torch::zeros({shape.batch, shape.steps, columns}, torch::kFloat32);
     const Tensor d_recurrent_BTX = gru ? torch::zeros_like(d_gates_BTX) : d_gates_BTX;
     const Saved saved{h_BTD.data_ptr<float>(), kept[3].data_ptr<float>(), kept[4].data_ptr<float>()};
     const Gradients out{d_gates_BTX.data_ptr<float>(), d_recurrent_BTX.data_ptr<float>()};
     const std::int64_t* const lengths = length_B.const_data_ptr<std::int64_t>();
-    of_cell(shape.gates, [&](auto cell) {
+    gated_rnn::of_cell(gated_cell_of(recurrent_XD), [&](auto cell) {
       in_groups(shape, lengths, [&](std::int64_t first, std::int64_t rows, std::int64_t steps) {
         backward_group<decltype(cell)>(shape, recurrent_XD.const_data_ptr<float>(), lengths, saved,
                                        d_h_BTD.const_data_ptr<float>(), out, first, rows, steps);

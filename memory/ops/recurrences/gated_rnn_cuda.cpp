@@ -29,10 +29,7 @@ struct Problem {
   Tensor length_B;          // int32
   std::int64_t linear;      // channels, of the Elman network
 
-  GatedCell cell() const {
-    const std::int64_t gates = recurrent_XD.size(0) / recurrent_XD.size(1);
-    return gates == 1 ? GatedCell::kElman : gates == 3 ? GatedCell::kGru : GatedCell::kLstm;
-  }
+  GatedCell cell() const { return gated_cell_of(recurrent_XD); }
   GatedRnn at(const Tensor& h_BTD) const {
     const bool gru = candidate_bias_D.defined();
     return {cell(),
@@ -125,15 +122,16 @@ class GatedRnnFunction : public torch::autograd::Function<GatedRnnFunction> {
 
 }  // namespace
 
-Support supports_gated_rnn(std::int64_t width, torch::ScalarType dtype, torch::Device device) {
+Support supports_gated_rnn(GatedCell cell, std::int64_t width, torch::ScalarType dtype, torch::Device device) {
   if (!device.is_cuda()) return refusal("the kernels are for a GPU");
   if (dtype != torch::kBFloat16) return refusal("it is cuDNN's with products in ", dtype);
   if (width > std::numeric_limits<int>::max()) return refusal("a width of ", width);
-  return engram::supports_gated_rnn(static_cast<int>(width));
+  return engram::supports_gated_rnn(cell, static_cast<int>(width));
 }
 
 Tensor gated_rnn(const GatedRnnWeights& weights, const Tensor& input_BTD, const Tensor& lengths_B) {
-  const Support support = supports_gated_rnn(weights.width(), input_BTD.scalar_type(), input_BTD.device());
+  const Support support =
+      supports_gated_rnn(weights.cell(), weights.width(), input_BTD.scalar_type(), input_BTD.device());
   TORCH_CHECK(support, "gated cells: ", support.reason());
   TORCH_CHECK(input_BTD.numel() > 0 && input_BTD.size(0) <= std::numeric_limits<int>::max() &&
                   input_BTD.size(1) <= std::numeric_limits<int>::max(),

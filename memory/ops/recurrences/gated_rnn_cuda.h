@@ -12,7 +12,7 @@
 namespace engram::cuda {
 
 // Whether the kernels take a cell of so many channels, with products in `dtype` on `device`, the current one.
-Support supports_gated_rnn(std::int64_t width, torch::ScalarType dtype, torch::Device device);
+Support supports_gated_rnn(GatedCell cell, std::int64_t width, torch::ScalarType dtype, torch::Device device);
 
 // h [B, T, D] of one layer, bfloat16 as its input [B, T, I]; zero behind each row's lengths_B (int64). What follows the
 // lengths in the input must be finite. Differentiable once. The cell is the one of the weights' shape.

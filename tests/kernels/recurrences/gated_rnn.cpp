@@ -58,28 +58,29 @@ TEST_CASE(
   if (skip_without_gpu()) return;
   std::vector<GatedRnnCase> cases;
   for (const GatedCell cell : kGatedCells) {
-    for (const int width : {2, 14, 16, 30, 32, 34, 48, 64, 66, 100, 128, 130, 192, 250, 256}) {
-      if (!supports_gated_rnn(width)) continue;
+    for (const int width : {2, 14, 16, 30, 32, 34, 48, 64, 66, 100, 128, 130, 192, 250, 256, 258, 304, 450, 512}) {
+      if (!supports_gated_rnn(cell, width)) continue;
       for (const int time : {1, 2, 3, 9}) cases.push_back({cell, 18, time, width});
     }
     for (const int batch : {1, 15, 16, 17, 33, 200}) cases.push_back({cell, batch, 5, 64});
     cases.push_back({cell, 3, 400, 50, 1.5, 0.5});
     // So many rows that groups have 16 of them.
     for (const int width : {24, 64}) cases.push_back({cell, 1500, 4, width});
-    for (const int width : {100, 256})
-      if (supports_gated_rnn(width)) cases.push_back({cell, 700, 4, width});
+    for (const int width : {100, 256, 512})
+      if (supports_gated_rnn(cell, width)) cases.push_back({cell, 700, 4, width});
   }
   // Some channels of an Elman network without tanh: one, all, as many as of an LMU.
-  for (const auto& [width, linear] : {std::pair(2, 1), {30, 30}, {64, 32}, {100, 37}, {256, 128}})
-    if (supports_gated_rnn(width)) cases.push_back({GatedCell::kElman, 18, 9, width, 1.5, 0.7, linear});
+  for (const auto& [width, linear] : {std::pair(2, 1), {30, 30}, {64, 32}, {100, 37}, {256, 128}, {304, 152}})
+    if (supports_gated_rnn(GatedCell::kElman, width))
+      cases.push_back({GatedCell::kElman, 18, 9, width, 1.5, 0.7, linear});
   check_each(cases, [](const GatedRnnCase& c) { check_gated_rnn(c, kBound, run_on_gpu); });
 }
 
 TEST_CASE("small shapes: gated cells, the same bits each time") {
   if (skip_without_gpu()) return;
   for (const GatedCell cell : kGatedCells)
-    for (const int width : {24, 64, 128, 256}) {
-      if (!supports_gated_rnn(width)) continue;
+    for (const int width : {24, 64, 128, 256, 512}) {
+      if (!supports_gated_rnn(cell, width)) continue;
       const GatedRnnProblem problem({cell, 19, 7, width});
       CHECK(different_runs([&] { return run_on_gpu(problem).bits(); }, 2) == 0);
     }
@@ -89,6 +90,7 @@ TEST_CASE("the kernels of gated cells refuse sizes outside of their contract") {
   if (skip_without_gpu()) return;
   const float bias = 0;
   for (const GatedRnn& problem : {GatedRnn{GatedCell::kGru, 1, 1, 258, nullptr, &bias, nullptr},
+                                  GatedRnn{GatedCell::kElman, 1, 1, 514, nullptr, nullptr, nullptr},
                                   GatedRnn{GatedCell::kGru, 1, 1, 7, nullptr, &bias, nullptr},
                                   GatedRnn{GatedCell::kGru, 0, 1, 8, nullptr, &bias, nullptr},
                                   GatedRnn{GatedCell::kLstm, 1, 0, 8, nullptr, nullptr, nullptr},
