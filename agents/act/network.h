@@ -20,7 +20,7 @@
 #include "nn/layers/encoder.h"
 #include "nn/layers/heads.h"
 #include "nn/layers/joint_encoder.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

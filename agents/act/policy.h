@@ -20,7 +20,7 @@
 #include "memory/core/memory_view.h"
 #include "nn/device/autocast.h"
 #include "nn/fused/weights/prepared_weights.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

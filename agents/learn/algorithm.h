@@ -15,8 +15,8 @@
 #include "agents/act/network.h"
 #include "agents/play/episode.h"
 #include "base/support.h"
-#include "storage/state_archive.h"
-#include "storage/tensorboard.h"
+#include "storage/log/tensorboard.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

@@ -23,7 +23,7 @@
 #include "agents/run/config/options.h"
 #include "ranks/device_sum.h"
 #include "ranks/ranks.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

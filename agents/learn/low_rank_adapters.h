@@ -14,7 +14,7 @@
 
 #include "agents/act/network.h"
 #include "agents/run/config/options.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

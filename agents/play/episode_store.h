@@ -21,7 +21,7 @@
 #include "base/rng.h"
 #include "envs/vec/episode_rows.h"
 #include "envs/vec/vec_env.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

@@ -18,7 +18,7 @@
 #include "agents/play/recorded_env.h"
 #include "agents/run/config/config.h"
 #include "base/rng.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

@@ -11,7 +11,7 @@
 
 #include "agents/play/episode.h"
 #include "envs/vec/vec_env.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

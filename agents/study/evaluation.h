@@ -11,8 +11,8 @@
 #include "agents/run/trained/trained_agent.h"
 #include "agents/study/evaluation_range.h"
 #include "agents/study/statistics.h"
-#include "storage/run_directory.h"
-#include "storage/safetensors.h"
+#include "storage/run/run_directory.h"
+#include "storage/tensors/safetensors.h"
 
 namespace engram {
 

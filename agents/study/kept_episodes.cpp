@@ -7,7 +7,7 @@
 
 #include "agents/play/rollout.h"
 #include "agents/study/episode_log.h"
-#include "storage/checkpoint.h"
+#include "storage/tensors/checkpoint.h"
 
 namespace engram {
 namespace {

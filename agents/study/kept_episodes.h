@@ -15,7 +15,7 @@
 #include "agents/play/evaluator.h"
 #include "agents/run/config/config.h"
 #include "envs/vec/vec_env.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 

@@ -10,7 +10,7 @@
 #include "agents/learn/algorithm.h"
 #include "agents/run/trained/trained_agent.h"
 #include "agents/study/diagnosis.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 

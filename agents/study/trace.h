@@ -28,7 +28,7 @@
 #include "agents/play/evaluator.h"
 #include "agents/run/config/config.h"
 #include "envs/vec/vec_env.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 
 namespace engram {
 

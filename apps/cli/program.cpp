@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/text/suggest.h"
 #include "storage/build_info.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 
 namespace engram {
 namespace {

@@ -21,7 +21,7 @@
 #include "base/machine/processors.h"
 #include "experiments/plan/plan.h"
 #include "ranks/launch.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 
 extern char** environ;
 

@@ -12,7 +12,7 @@
 #include "base/text/words.h"
 #include "experiments/plan/plain_runs.h"
 #include "experiments/report/table_runs.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 namespace {

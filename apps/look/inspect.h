@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agents/run/config/config.h"
-#include "storage/run_directory.h"
-#include "storage/safetensors_summary.h"
+#include "storage/run/run_directory.h"
+#include "storage/tensors/safetensors_summary.h"
 
 namespace engram {
 

@@ -22,7 +22,7 @@
 #include "experiments/results/earlier_runs.h"
 #include "experiments/results/results.h"
 #include "experiments/run/tune_progress.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 
 namespace engram {
 namespace {

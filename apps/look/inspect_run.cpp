@@ -21,11 +21,11 @@
 #include "base/text/formatted.h"
 #include "base/text/words.h"
 #include "envs/external_task.h"
-#include "storage/checkpoint.h"
-#include "storage/metrics.h"
-#include "storage/run_directory.h"
-#include "storage/run_lock.h"
+#include "storage/log/metrics.h"
+#include "storage/run/run_directory.h"
+#include "storage/run/run_lock.h"
 #include "storage/settings.h"
+#include "storage/tensors/checkpoint.h"
 
 namespace engram {
 namespace {

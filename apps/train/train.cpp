@@ -27,7 +27,7 @@
 #include "base/text/words.h"
 #include "experiments/plan/experiment.h"
 #include "ranks/ranks.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 #include "storage/settings.h"
 
 namespace engram {

@@ -22,7 +22,7 @@
 #include "apps/train/run_advice.h"
 #include "base/text/words.h"
 #include "nn/device/device.h"
-#include "storage/checkpoint.h"
+#include "storage/tensors/checkpoint.h"
 
 namespace engram {
 namespace {

@@ -11,7 +11,7 @@
 #include "apps/cli/terminal.h"
 #include "apps/train/train_start.h"
 #include "ranks/ranks.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 

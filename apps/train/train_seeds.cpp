@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "base/text/words.h"
 #include "experiments/plan/experiment.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 
 namespace engram {
 namespace {

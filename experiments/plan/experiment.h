@@ -37,7 +37,8 @@
 //   experiment.ini                       the experiment, in the same form; a later call goes on from it
 //   plan.json                            its runs, with budgets and commands (plan.h)
 //   configs/TASK/BACKBONE.ini            every setting of those runs but the seed
-//   runs/TASK/BACKBONE/SEED/             a run directory each (storage/run_directory.h), with evaluations.json where
+//   runs/TASK/BACKBONE/SEED/             a run directory each (storage/run/run_directory.h), with evaluations.json
+//   where
 //                                        the experiment has a range (evaluation_range.h)
 //   output/TASK/BACKBONE/SEED.txt        what the run's program printed last
 //   failures/TASK/BACKBONE/SEED.txt      one line: why its last attempt failed; none of a run that has not failed
@@ -56,7 +57,7 @@
 #include "experiments/plan/lists.h"
 #include "experiments/plan/tune_options.h"
 #include "experiments/plan/tune_record.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 
 namespace engram {
 

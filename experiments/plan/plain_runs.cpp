@@ -12,7 +12,7 @@
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/text.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 #include "storage/settings.h"
 
 namespace engram {

@@ -21,8 +21,8 @@
 #include "experiments/plan/settings_json.h"
 #include "experiments/plan/tune_record.h"
 #include "storage/files.h"
-#include "storage/run_directory.h"
-#include "storage/run_lock.h"
+#include "storage/run/run_directory.h"
+#include "storage/run/run_lock.h"
 #include "storage/settings.h"
 
 namespace engram {

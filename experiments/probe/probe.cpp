@@ -17,8 +17,8 @@
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/experiment.h"
 #include "storage/build_info.h"
-#include "storage/digest.h"
 #include "storage/files.h"
+#include "storage/tensors/digest.h"
 
 namespace engram {
 namespace {

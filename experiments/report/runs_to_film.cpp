@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/report/report.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 namespace {

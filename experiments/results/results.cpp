@@ -16,7 +16,7 @@
 #include "experiments/report/text.h"
 #include "experiments/results/earlier_runs.h"
 #include "experiments/statistics/aggregate.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "storage/run_lock.h"
+#include "storage/run/run_lock.h"
 
 namespace engram {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "experiments/plan/experiment.h"
 #include "experiments/results/earlier_runs.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 
 namespace engram {
 

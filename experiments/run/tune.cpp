@@ -7,7 +7,7 @@
 
 #include "base/text/words.h"
 #include "experiments/results/results.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 namespace {

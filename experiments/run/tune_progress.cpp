@@ -7,7 +7,7 @@
 #include "experiments/plan/experiment.h"
 #include "experiments/plan/tune_record.h"
 #include "experiments/run/tune.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 namespace {

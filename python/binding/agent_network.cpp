@@ -9,7 +9,7 @@
 
 #include "python/binding/binding.h"
 #include "python/binding/networks.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 
 namespace engram::python {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

@@ -1,5 +1,5 @@
 // Weights, checkpoints and traces are all safetensors files.
-#include "storage/safetensors.h"
+#include "storage/tensors/safetensors.h"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/safetensors_summary.h"
+#include "storage/tensors/safetensors_summary.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

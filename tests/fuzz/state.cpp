@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agents/run/training/trainer.h"
-#include "storage/safetensors.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/safetensors.h"
+#include "storage/tensors/state_archive.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

@@ -1,4 +1,4 @@
-#include "storage/checkpoint.h"
+#include "storage/tensors/checkpoint.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "storage/files.h"
-#include "storage/run_directory.h"
-#include "storage/safetensors.h"
+#include "storage/run/run_directory.h"
+#include "storage/tensors/safetensors.h"
 #include "tests/faulty_io/faulty_io.h"
 #include "tests/storage/temporary_folder.h"
 

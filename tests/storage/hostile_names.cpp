@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "storage/files.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "storage/files.h"
-#include "storage/safetensors.h"
+#include "storage/tensors/safetensors.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

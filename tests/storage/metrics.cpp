@@ -1,4 +1,4 @@
-#include "storage/metrics.h"
+#include "storage/log/metrics.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "storage/run_lock.h"
+#include "storage/run/run_lock.h"
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

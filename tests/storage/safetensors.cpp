@@ -1,4 +1,4 @@
-#include "storage/safetensors.h"
+#include "storage/tensors/safetensors.h"
 
 #include <doctest/doctest.h>
 
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "storage/digest.h"
-#include "storage/safetensors_summary.h"
+#include "storage/tensors/digest.h"
+#include "storage/tensors/safetensors_summary.h"
 #include "tests/flipped_bit.h"
 #include "tests/storage/temporary_folder.h"
 

@@ -1,5 +1,5 @@
 // Framing and checksums; tests/apps/train/train.py reads a whole file with TensorBoard's own reader.
-#include "storage/tensorboard.h"
+#include "storage/log/tensorboard.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "storage/weight_histograms.h"
+#include "storage/log/weight_histograms.h"
 
 #include <doctest/doctest.h>
 

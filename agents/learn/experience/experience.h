@@ -22,7 +22,7 @@
 #include "agents/run/training/train_status.h"
 #include "envs/vec/vec_env.h"
 #include "ranks/ranks.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

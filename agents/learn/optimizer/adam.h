@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "agents/run/config/config.h"
-#include "storage/tensorboard.h"
+#include "storage/log/tensorboard.h"
 
 namespace engram {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "agents/run/config/config.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 
 namespace engram {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/options.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 

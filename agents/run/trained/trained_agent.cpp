@@ -11,9 +11,9 @@
 #include "nn/device/gpu_share.h"
 #include "nn/device/product_check.h"
 #include "nn/layers/seeded_generator.h"
-#include "storage/safetensors_summary.h"
 #include "storage/settings.h"
-#include "storage/weights.h"
+#include "storage/tensors/safetensors_summary.h"
+#include "storage/tensors/weights.h"
 
 namespace engram {
 namespace {

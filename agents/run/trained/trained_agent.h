@@ -13,7 +13,7 @@
 #include "agents/run/config/config.h"
 #include "agents/run/trained/task_change.h"
 #include "envs/vec/vec_env.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 
 namespace engram {
 

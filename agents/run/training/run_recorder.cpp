@@ -10,8 +10,8 @@
 
 #include "nn/device/device.h"
 #include "storage/build_info.h"
-#include "storage/weight_histograms.h"
-#include "storage/weights.h"
+#include "storage/log/weight_histograms.h"
+#include "storage/tensors/weights.h"
 
 namespace engram {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "agents/run/training/trainer.h"
-#include "storage/checkpoint.h"
-#include "storage/metrics.h"
-#include "storage/run_directory.h"
+#include "storage/log/metrics.h"
+#include "storage/run/run_directory.h"
+#include "storage/tensors/checkpoint.h"
 
 namespace engram {
 

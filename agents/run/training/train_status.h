@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agents/study/statistics.h"
-#include "storage/tensorboard.h"
+#include "storage/log/tensorboard.h"
 
 namespace engram {
 

@@ -32,7 +32,7 @@
 #include "agents/run/training/train_observer.h"
 #include "agents/run/training/train_status.h"
 #include "ranks/ranks.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

@@ -16,8 +16,8 @@
 #include "agents/study/episode_log.h"
 #include "base/error.h"
 #include "base/text/words.h"
-#include "storage/digest.h"
-#include "storage/weights.h"
+#include "storage/tensors/digest.h"
+#include "storage/tensors/weights.h"
 
 namespace engram {
 namespace {

@@ -22,9 +22,9 @@
 #include "base/run_fact.h"
 #include "base/support.h"
 #include "ranks/ranks.h"
-#include "storage/checkpoint.h"
-#include "storage/run_directory.h"
+#include "storage/run/run_directory.h"
 #include "storage/settings.h"
+#include "storage/tensors/checkpoint.h"
 
 namespace engram {
 

@@ -15,11 +15,13 @@ TASKS = ("minigrid_memory_s11", "minigrid_memory_s17_random")
 
 def cell(row):
     """Success in percent after so many million steps."""
+    if row["state"] == "failed":
+        return row["failure"]
     return f"{100 * float(row['final_success']):.0f} ({float(row['environment_steps']) / 1e6:.1f})"
 
 
 def table(rows):
-    """A memory a line, in the order of its first row; every finished run, seed by seed."""
+    """A memory a line, in the order of its first row; every run, seed by seed."""
     found = {}  # memory -> task -> rows
     for row in rows:
         found.setdefault(row["backbone"], {}).setdefault(row["task"], []).append(row)

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text/words.h"
 #include "experiments/probe/tasks/tasks.h"
-#include "storage/digest.h"
+#include "storage/tensors/digest.h"
 
 namespace engram {
 namespace {

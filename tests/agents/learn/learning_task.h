@@ -18,7 +18,7 @@
 #include "agents/learn/registry.h"
 #include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
 

@@ -16,7 +16,7 @@
 #include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
 #include "base/error.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/run/resumed_run.h"
 

@@ -17,7 +17,7 @@
 #include "agents/run/trained/trained_agent.h"
 #include "agents/run/training/trainer.h"
 #include "envs/vec/cpu_vec_env.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"
 #include "tests/envs/vec/ragged_env.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/play/probe_env.h"
 #include "tests/agents/play/probe_rollout.h"

@@ -7,10 +7,10 @@
 
 #include "agents/run/training/trainer.h"
 #include "base/error.h"
-#include "storage/checkpoint.h"
-#include "storage/metrics.h"
-#include "storage/safetensors.h"
-#include "storage/weights.h"
+#include "storage/log/metrics.h"
+#include "storage/tensors/checkpoint.h"
+#include "storage/tensors/safetensors.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/run/last_weights.h"
 #include "tests/storage/temporary_folder.h"
 

@@ -3,8 +3,8 @@
 
 #include "agents/act/network.h"
 #include "agents/run/training/train_observer.h"
-#include "storage/safetensors.h"
-#include "storage/weights.h"
+#include "storage/tensors/safetensors.h"
+#include "storage/tensors/weights.h"
 
 namespace engram::testing {
 

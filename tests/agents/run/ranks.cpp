@@ -21,7 +21,7 @@
 #include "agents/run/training/run_share.h"
 #include "agents/study/episode_log.h"
 #include "base/error.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/learn/learning_task.h"
 #include "tests/agents/run/resumed_run.h"
 #include "tests/ranks/in_threads.h"

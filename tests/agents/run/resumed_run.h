@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agents/run/training/trainer.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram::testing {
 

@@ -10,7 +10,7 @@
 #include "agents/run/machine/hardware.h"
 #include "agents/run/training/trainer.h"
 #include "kernels/common/cuda_support.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/run/small_visual_match.h"
 #include "tests/gpu.h"
 

@@ -8,7 +8,7 @@
 #include "agents/run/trained/trained_agent.h"
 #include "agents/study/trace.h"
 #include "base/error.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

@@ -9,7 +9,7 @@
 #include "agents/run/training/run_recorder.h"
 #include "agents/run/training/trainer.h"
 #include "base/error.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/run/last_weights.h"
 #include "tests/storage/temporary_folder.h"
 

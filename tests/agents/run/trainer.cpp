@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agents/run/trained/trained_agent.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/learn/learning_task.h"
 #include "tests/agents/run/resumed_run.h"
 

@@ -10,7 +10,7 @@
 
 #include "agents/run/training/run_recorder.h"
 #include "base/error.h"
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/storage/temporary_folder.h"
 

@@ -12,7 +12,7 @@
 
 #include "agents/learn/optimizer/adam.h"
 #include "agents/learn/ppo/losses.h"
-#include "storage/safetensors.h"
+#include "storage/tensors/safetensors.h"
 
 using namespace engram;
 using torch::Tensor;

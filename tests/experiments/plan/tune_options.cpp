@@ -17,7 +17,7 @@
 #include "experiments/plan/plan.h"
 #include "experiments/plan/tune_record.h"
 #include "storage/settings.h"
-#include "tests/experiments/experiment_text.h"
+#include "tests/experiments/plan/experiment_text.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

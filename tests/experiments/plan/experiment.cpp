@@ -14,11 +14,11 @@
 #include "base/error.h"
 #include "experiments/plan/plan.h"
 #include "storage/files.h"
-#include "storage/run_lock.h"
+#include "storage/run/run_lock.h"
 #include "storage/settings.h"
 #include "tests/agents/learn/preset_learner.h"
-#include "tests/experiments/experiment_text.h"
 #include "tests/experiments/labels.h"
+#include "tests/experiments/plan/experiment_text.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

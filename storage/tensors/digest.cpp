@@ -1,4 +1,4 @@
-#include "storage/digest.h"
+#include "storage/tensors/digest.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

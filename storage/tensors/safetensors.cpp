@@ -1,4 +1,4 @@
-#include "storage/safetensors.h"
+#include "storage/tensors/safetensors.h"
 
 #include <algorithm>
 #include <array>
@@ -20,9 +20,9 @@
 #include "base/error.h"
 #include "base/text/json_text.h"
 #include "storage/build_info.h"
-#include "storage/digest.h"
 #include "storage/files.h"
-#include "storage/safetensors_summary.h"
+#include "storage/tensors/digest.h"
+#include "storage/tensors/safetensors_summary.h"
 
 namespace engram {
 namespace {

@@ -1,4 +1,4 @@
-#include "storage/tensorboard.h"
+#include "storage/log/tensorboard.h"
 
 #include <array>
 #include <bit>

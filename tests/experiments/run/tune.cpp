@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "experiments/run/tune_progress.h"
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 #include "tests/experiments/handmade_comparison.h"
 
 using namespace engram;

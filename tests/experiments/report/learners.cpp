@@ -9,9 +9,9 @@
 #include "experiments/report/report.h"
 #include "experiments/report/table_runs.h"
 #include "experiments/results/earlier_runs.h"
-#include "tests/experiments/experiment_text.h"
 #include "tests/experiments/handmade_comparison.h"
 #include "tests/experiments/labels.h"
+#include "tests/experiments/plan/experiment_text.h"
 
 using namespace engram;
 

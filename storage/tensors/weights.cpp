@@ -1,4 +1,4 @@
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 
 #include <cstdint>
 

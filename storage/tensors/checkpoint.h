@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "storage/settings.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 

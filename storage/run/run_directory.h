@@ -14,7 +14,7 @@
 //   evaluations.json            of the best weights in tasks of other sizes, where they were asked for
 //   checkpoints/                whole states of the run, to go on from (checkpoint.h)
 //   resumes.jsonl               when, where and with which command line it went on
-//   lock                        held while a program writes here (storage/run_lock.h)
+//   lock                        held while a program writes here (storage/run/run_lock.h)
 #pragma once
 
 #include <c10/core/Device.h>
@@ -27,7 +27,7 @@
 
 #include "base/run_fact.h"
 #include "base/support.h"
-#include "storage/run_lock.h"
+#include "storage/run/run_lock.h"
 
 namespace engram {
 

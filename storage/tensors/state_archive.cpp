@@ -1,4 +1,4 @@
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 #include <charconv>
 #include <sstream>

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "storage/safetensors.h"
+#include "storage/tensors/safetensors.h"
 
 namespace engram {
 

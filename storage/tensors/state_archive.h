@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/weights.h"
+#include "storage/tensors/weights.h"
 
 namespace engram {
 

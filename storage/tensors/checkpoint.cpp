@@ -1,4 +1,4 @@
-#include "storage/checkpoint.h"
+#include "storage/tensors/checkpoint.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text/formatted.h"
 #include "storage/files.h"
-#include "storage/safetensors.h"
+#include "storage/tensors/safetensors.h"
 
 namespace engram {
 namespace {

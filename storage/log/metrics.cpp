@@ -1,4 +1,4 @@
-#include "storage/metrics.h"
+#include "storage/log/metrics.h"
 
 #include <fstream>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text/json_text.h"
-#include "storage/state_archive.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/text/text.h"
 #include "experiments/probe/network.h"
 #include "experiments/probe/task.h"
-#include "tests/experiments/probe_sequences.h"
+#include "tests/experiments/probe/probe_sequences.h"
 
 using namespace engram;
 

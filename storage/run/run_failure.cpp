@@ -1,4 +1,4 @@
-#include "storage/run_failure.h"
+#include "storage/run/run_failure.h"
 
 #include <algorithm>
 #include <cstddef>

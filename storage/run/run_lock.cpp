@@ -1,4 +1,4 @@
-#include "storage/run_lock.h"
+#include "storage/run/run_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "experiments/probe/task.h"
-#include "tests/experiments/probe_sequences.h"
+#include "tests/experiments/probe/probe_sequences.h"
 
 using namespace engram;
 

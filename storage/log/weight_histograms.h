@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "storage/safetensors.h"
-#include "storage/tensorboard.h"
+#include "storage/log/tensorboard.h"
+#include "storage/tensors/safetensors.h"
 
 namespace engram {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "storage/files.h"
-#include "storage/tensorboard.h"
+#include "storage/log/tensorboard.h"
 
 namespace engram {
 
