@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -38,6 +39,7 @@
 #include "experiments/results/earlier_runs.h"
 #include "experiments/run/run_all.h"
 #include "experiments/run/tune.h"
+#include "experiments/run/tuned_runs.h"
 #include "nn/device/device.h"
 #include "nn/device/gpu_share.h"
 #include "storage/files.h"
@@ -260,13 +262,14 @@ int run_compare(const std::vector<std::string>& arguments) {
         "machines as share the folder");
   std::vector<const PlannedRun*> to_do;
   for (const PlannedRun* run : runs)
-    if (read_run_state(directory, *run, earlier.runs).stage != RunStage::kFinished) to_do.push_back(run);
+    if (read_run_state(*run, earlier.runs).stage != RunStage::kFinished) to_do.push_back(run);
   std::vector<const PlannedRun*> tries;
   for (const TunedPlace& place : places)
     for (const PlannedRun& run : place.runs) tries.push_back(&run);
-  const Machine machine = find_machine(options.pool, to_do);
-  check_memory_of_runs(to_do, machine);
-  check_memory_of_runs(tries, machine);
+  std::vector<const PlannedRun*> with_tries = to_do;
+  with_tries.insert(with_tries.end(), tries.begin(), tries.end());
+  const Machine machine = find_machine(options.pool, with_tries);
+  check_memory_of_runs(with_tries, machine);
 
   if (!wanted.all.question.empty()) std::cout << wrapped(one_line(wanted.all.question), 0, kScreenColumns) << "\n";
   std::cout << size_text(wanted.now)
@@ -293,47 +296,60 @@ int run_compare(const std::vector<std::string>& arguments) {
   for (const auto& [place, record] : chosen_earlier)
     if (const fs::path file = record_file(tuning_folder(directory), place); !read_tune_record(file).chosen)
       write_tune_record(file, record);
-  std::string not_tuned;  // why some places have not chosen
-  if (!places.empty()) {
-    const TuningEnd end =
-        run_tuning(tuning_folder(directory), *wanted.all.tune, places, find_machine(options.pool, tries), *signals);
-    if (end.signal != 0) return say_stopped(end.signal, directory);
-    not_tuned = end.failure;
-    // With what was chosen, which the seeds of the comparison have had no part in. Places that could not choose stop no
-    // other.
-    all = plan_runs(wanted.all, directory);
-    runs = runs_of_call(all, wanted.now, shard);
-    std::erase_if(runs, [](const PlannedRun* run) { return !run->tuned; });
-    write_plan(directory, wanted.all, all);
-    if (!not_tuned.empty() && (options.tune_only || runs.empty())) throw std::runtime_error(not_tuned);
-  }
+  const fs::path tuning = tuning_folder(directory);
   if (options.tune_only) {
+    const TuningEnd end = run_tuning(tuning, *wanted.all.tune, places, machine, *signals);
+    if (end.signal != 0) return say_stopped(end.signal, directory);
+    if (!end.failure.empty()) throw std::runtime_error(end.failure);
     std::cout << "All settings are chosen. To go on:\n  "
               << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
     return 0;
   }
-  ProcessLauncher launcher(directory, machine, *signals);
+  if (!places.empty())
+    std::cout << tuning_text(places, *wanted.all.tune) << " A place's runs begin when it has chosen." << std::endl;
+  write_try_configs(places);
+  Tuning tries_to_do(tuning, wanted.all.tune.value_or(TuneOptions{}), places);
+  ProcessLauncher launcher(machine, *signals);
   LivePage page(directory, wanted.all, all, earlier.runs);
+  std::deque<PlannedRun> chosen_runs;
   const RunsOutcome outcome = [&] {
     CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once(), &page);
-    return run_all(directory, runs, earlier.runs, machine, launcher, progress);
+    // With what was chosen, which the seeds of the comparison have had no part in.
+    const auto runs_of = [&](const std::vector<std::string>& chosen) {
+      const std::vector<PlannedRun> planned = plan_runs(wanted.all, directory);
+      write_plan(directory, wanted.all, planned);
+      page.plan(planned);
+      for (const std::string& place : chosen) progress.say(chosen_text(tuning, place));
+      std::vector<const PlannedRun*> own;
+      for (const PlannedRun* run : runs_of_call(planned, wanted.now, shard))
+        if (std::ranges::find(chosen, run->place()) != chosen.end()) own.push_back(&chosen_runs.emplace_back(*run));
+      return own;
+    };
+    std::vector<const PlannedRun*> tuned = runs;
+    if (wanted.all.tune) std::erase_if(tuned, [](const PlannedRun* run) { return !run->tuned; });
+    TunedRuns source(tries_to_do, std::move(tuned), runs_of);
+    return run_all(source, earlier.runs, machine, launcher, progress);
   }();  // its live line is gone
+  const std::string not_tuned =
+      outcome.stopped ? "" : why_not_tuned(tuning, tries_to_do.outcome(outcome.failed), places);
   try {
     if (!to_do.empty()) page.finish();
   } catch (const std::exception& error) {  // the runs themselves are there
     std::cerr << "engram: the page is not written: " << error.what() << std::endl;
   }
   if (outcome.stopped) return say_stopped(launcher.stopped_by(), directory);
-  if (outcome.failed.empty() && !not_tuned.empty()) throw std::runtime_error(not_tuned);
-  if (outcome.failed.empty()) {
+  std::vector<EndedRun> failed = outcome.failed;
+  std::erase_if(failed, [](const EndedRun& ended) { return ended.run->try_number > 0; });
+  if (failed.empty() && !not_tuned.empty()) throw std::runtime_error(not_tuned);
+  if (failed.empty()) {
     std::cout << (runs.size() == 1 ? "The run is finished" : "All " + counted(runs.size(), "run") + " are finished")
               << ". What next:\n  " << shell_command({"engram", "compare", "report", directory.string()}) << std::endl;
     return 0;
   }
-  const EndedRun& first = outcome.failed.front();
-  throw std::runtime_error(std::to_string(outcome.failed.size()) + " of " + counted(runs.size(), "run") +
+  const EndedRun& first = failed.front();
+  throw std::runtime_error(std::to_string(failed.size()) + " of " + counted(runs.size(), "run") +
                            " failed: " + first.run->name() + " (" + failure_text(first.failure) + ")" +
-                           (outcome.failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +
+                           (failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +
                            "; the same command tries again" + (not_tuned.empty() ? "" : "; and " + not_tuned));
 }
 

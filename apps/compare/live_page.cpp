@@ -27,6 +27,11 @@ LivePage::LivePage(const fs::path& directory, const Experiment& experiment, cons
                .planned = experiment},
       earlier_(earlier),
       file_(directory / "report" / "report.html") {
+  plan(runs);
+}
+
+void LivePage::plan(const std::vector<PlannedRun>& runs) {
+  results_.runs.clear();
   for (const PlannedRun& run : runs) results_.runs.push_back(RunResult::missing(run));
 }
 
@@ -35,7 +40,7 @@ void LivePage::read_runs() {
   bool any = false;
   for (RunResult& run : results_.runs) {
     if (!run.scores) {
-      run = read_run(results_.folder, run.plan);
+      run = read_run(run.plan);
       take_earlier(run, earlier_);
     }
     any = any || run.scores;

@@ -18,6 +18,8 @@ class LivePage {
   LivePage(const std::filesystem::path& directory, const Experiment& experiment, const std::vector<PlannedRun>& runs,
            const EarlierRuns& earlier);
 
+  // Some of the runs are others now: places have chosen their settings.
+  void plan(const std::vector<PlannedRun>& runs);
   // A run has ended: the next page is due, but for a moment in which others may end.
   void run_ended() { due_ = true; }
   // Writes the page if it is due; `state` is asked for only then. A page takes at most a twentieth of the time: one

@@ -51,11 +51,11 @@ Descriptor open_output(const fs::path& file) {
 }
 
 // The same file under the name of every run of a job.
-Descriptor open_output(const fs::path& directory, const std::vector<const PlannedRun*>& runs) {
-  const fs::path first = output_file(directory, *runs.front());
+Descriptor open_output(const std::vector<const PlannedRun*>& runs) {
+  const fs::path first = output_file(*runs.front());
   Descriptor output = open_output(first);
   for (std::size_t i = 1; i < runs.size(); ++i) {
-    const fs::path file = output_file(directory, *runs[i]);
+    const fs::path file = output_file(*runs[i]);
     std::error_code error;
     fs::remove(file, error);
     if (!error) fs::create_hard_link(first, file, error);
@@ -163,8 +163,8 @@ std::vector<std::string> visible_gpus(const char* setting, int gpus) {
   return names;
 }
 
-ProcessLauncher::ProcessLauncher(fs::path directory, const Machine& machine, TakenSignals& signals)
-    : directory_(std::move(directory)), machine_(machine), signals_(signals) {}
+ProcessLauncher::ProcessLauncher(const Machine& machine, TakenSignals& signals)
+    : machine_(machine), signals_(signals) {}
 
 ProcessLauncher::~ProcessLauncher() {
   for (const Process& process : processes_) ::kill(process.id, SIGTERM);
@@ -176,7 +176,7 @@ ProcessLauncher::~ProcessLauncher() {
 void ProcessLauncher::start(const RunJob& job) {
   const PlannedRun& run = *job.runs.front();
   std::vector<std::string> arguments = {"engram"};
-  for (std::string& argument : job.trains ? train_arguments(directory_, job.runs) : evaluate_arguments(run))
+  for (std::string& argument : job.trains ? train_arguments(job.runs) : evaluate_arguments(run))
     arguments.push_back(std::move(argument));
   const std::string prefix = job.trains ? "--run." : "--";
   std::string gpu;
@@ -198,7 +198,7 @@ void ProcessLauncher::start(const RunJob& job) {
   if (run.config.run.threads == 0 || !job.trains)
     arguments.insert(arguments.end(), {prefix + "threads", std::to_string(threads)});
 
-  Descriptor output = open_output(directory_, job.runs);
+  Descriptor output = open_output(job.runs);
   std::vector<std::string> variables = environment_with(gpu, threads);
   const std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
   const pid_t parent = ::getpid();

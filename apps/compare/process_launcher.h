@@ -19,9 +19,8 @@ namespace engram {
 
 class ProcessLauncher final : public JobLauncher {
  public:
-  // `directory`: of the experiment. `signals`: SIGCHLD among them, and SIGUSR1, which lets all jobs save and go on;
-  // each other one stops them.
-  ProcessLauncher(std::filesystem::path directory, const Machine& machine, TakenSignals& signals);
+  // `signals`: SIGCHLD among them, and SIGUSR1, which lets all jobs save and go on; each other one stops them.
+  ProcessLauncher(const Machine& machine, TakenSignals& signals);
   // Stops what still runs and waits for it.
   ~ProcessLauncher() override;
   ProcessLauncher(const ProcessLauncher&) = delete;
@@ -42,7 +41,6 @@ class ProcessLauncher final : public JobLauncher {
     Descriptor output;  // what it prints
   };
 
-  std::filesystem::path directory_;
   Machine machine_;
   TakenSignals& signals_;
   std::list<Process> processes_;

@@ -33,11 +33,17 @@ MetricsSummary metrics_of(const PlannedRun& run) {
 CompareProgress::CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs,
                                  int jobs, LivePage* page)
     : line_(out, std::move(width)), jobs_(jobs), page_(page) {
-  for (const PlannedRun* run : runs) runs_.push_back({run});
+  CompareProgress::added(runs);
 }
 
-CompareProgress::Progress& CompareProgress::of(const PlannedRun& run) {
-  return *std::ranges::find(runs_, &run, &Progress::run);
+void CompareProgress::added(const std::vector<const PlannedRun*>& runs) {
+  for (const PlannedRun* run : runs) {
+    const auto [place, is_new] = places_.try_emplace(run->name(), runs_.size());
+    if (is_new)
+      runs_.push_back({run});
+    else
+      runs_[place->second] = {run};
+  }
 }
 
 int CompareProgress::count(Stage stage) const {
@@ -135,7 +141,7 @@ double CompareProgress::done() const {
         progress.stage == Stage::kFinished || progress.stage == Stage::kFailed
             ? 1
             : std::min(1.0, static_cast<double>(progress.steps) / static_cast<double>(progress.run->config.run.steps));
-  return done / static_cast<double>(runs_.size());
+  return runs_.empty() ? 1 : done / static_cast<double>(runs_.size());
 }
 
 // Runs do not end for want of a page.

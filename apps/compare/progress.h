@@ -8,6 +8,7 @@
 #include <deque>
 #include <ostream>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,12 +20,14 @@ namespace engram {
 
 class CompareProgress final : public RunWatch {
  public:
-  // `runs`: those of this call, which must outlive the object; `jobs`: how many run at once.
+  // `runs`: those of this call that are known, which must outlive the object; `jobs`: how many run at once.
   // `width`: of the terminal that `out` writes to.
   // `page`, which outlives the object too, is kept up; null: there is none.
   CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs, int jobs,
                   LivePage* page = nullptr);
 
+  // A run that is known by its name takes the place of that.
+  void added(const std::vector<const PlannedRun*>& runs) override;
   // Says nothing.
   void count_finished(const PlannedRun& run) override;
   void started(const PlannedRun& run) override;
@@ -46,7 +49,7 @@ class CompareProgress final : public RunWatch {
     double seconds = 0;                       // of its training
   };
 
-  Progress& of(const PlannedRun& run);
+  Progress& of(const PlannedRun& run) { return runs_[places_.at(run.name())]; }
   double seconds_left() const;
   double done() const;  // a fraction of all steps
   ProgressLine line() const;
@@ -58,6 +61,7 @@ class CompareProgress final : public RunWatch {
   int jobs_;
   LivePage* page_;
   std::vector<Progress> runs_;
+  std::unordered_map<std::string, std::size_t> places_;  // in runs_, by the run's name
   std::chrono::steady_clock::time_point last_look_{}, last_line_{};
 };
 

@@ -50,7 +50,7 @@ ComparisonFacts read_facts(const fs::path& folder) {
   const EarlierRuns earlier = EarlierRuns::of(folder);
   for (const PlannedRun& run : runs) {
     try {
-      const RunState state = read_run_state(folder, run, earlier);
+      const RunState state = read_run_state(run, earlier);
       if (state.stage == RunStage::kFailed)
         facts.failed.emplace_back(run.name(), state.failure);
       else if (state.running)

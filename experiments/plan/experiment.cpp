@@ -429,16 +429,10 @@ std::string PlannedRun::place() const {
 
 fs::path experiment_file(const fs::path& directory) { return directory / "experiment.ini"; }
 
-fs::path config_file(const fs::path& directory, const PlannedRun& run) {
-  return directory / "configs" / (run.place() + ".ini");
-}
+fs::path config_file(const PlannedRun& run) { return run.directory / "configs" / (run.place() + ".ini"); }
 
-fs::path failure_file(const fs::path& directory, const PlannedRun& run) {
-  return directory / "failures" / (run.name() + ".txt");
-}
+fs::path failure_file(const PlannedRun& run) { return run.directory / "failures" / (run.name() + ".txt"); }
 
-fs::path output_file(const fs::path& directory, const PlannedRun& run) {
-  return directory / "output" / (run.name() + ".txt");
-}
+fs::path output_file(const PlannedRun& run) { return run.directory / "output" / (run.name() + ".txt"); }
 
 }  // namespace engram

@@ -116,8 +116,9 @@ struct PlannedRun {
   std::string learner = {};    // the same; empty where the experiment has none
   int try_number = 0;          // in tuning, from 1; 0: a run of the comparison itself
   std::uint64_t seed = 0;
-  std::filesystem::path folder;  // the run directory
-  Config config;                 // every value, the matched sizes included
+  std::filesystem::path directory = {};  // of the experiment, or of its tuning: the folders of config, failure, output
+  std::filesystem::path folder;          // the run directory
+  Config config;                         // every value, the matched sizes included
   Control control = Control::kNone;
   Budget budget;
   std::optional<EvaluationRange> range = {};  // of the experiment
@@ -220,11 +221,11 @@ std::vector<PlannedRun> plan_runs(const Experiment& experiment, const std::files
 
 // Where the run stands, from its files, which are not trusted. Throws UserError if the folder holds a run of other
 // settings, naming the first that differs.
-RunState read_run_state(const std::filesystem::path& directory, const PlannedRun& run);
+RunState read_run_state(const PlannedRun& run);
 
 std::filesystem::path experiment_file(const std::filesystem::path& directory);
-std::filesystem::path config_file(const std::filesystem::path& directory, const PlannedRun& run);
-std::filesystem::path failure_file(const std::filesystem::path& directory, const PlannedRun& run);
-std::filesystem::path output_file(const std::filesystem::path& directory, const PlannedRun& run);
+std::filesystem::path config_file(const PlannedRun& run);
+std::filesystem::path failure_file(const PlannedRun& run);
+std::filesystem::path output_file(const PlannedRun& run);
 
 }  // namespace engram

@@ -172,13 +172,13 @@ Results read_plain_runs(const std::vector<fs::path>& folders) {
         PlannedRun plan{.task = task_label,
                         .backbone = agent_label,
                         .seed = seed,
+                        .directory = found == nullptr ? fs::path() : found->folder,
                         .folder = found == nullptr ? fs::path() : found->folder,
                         .config = found == nullptr ? combined(of_task, of_agent) : found->config,
                         .budget = {}};
         plan.control = control_of(plan.config);
         plan.budget = budget_of(plan.config);
-        results.runs.push_back(found == nullptr ? RunResult::missing(std::move(plan))
-                                                : read_run(found->folder, std::move(plan)));
+        results.runs.push_back(found == nullptr ? RunResult::missing(std::move(plan)) : read_run(std::move(plan)));
       }
     }
   results.planned = experiment;

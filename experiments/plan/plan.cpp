@@ -74,7 +74,7 @@ Json run_json(const fs::path& directory, const PlannedRun& run) {
   if (!run.learner.empty()) json["learner"] = run.learner;
   if (run.tuned) json["tuned"] = settings_json(*run.tuned);
   json["steps"] = run.config.run.steps;
-  json["command"] = train_command(directory, run);
+  json["command"] = train_command(run);
   return json;
 }
 
@@ -163,6 +163,7 @@ void add_seeds(std::vector<PlannedRun>& runs, PlannedRun run, const std::vector<
                const fs::path& directory) {
   for (const std::uint64_t seed : seeds) {
     run.seed = run.config.run.seed = seed;
+    run.directory = directory;
     run.folder = directory / "runs" / run.name();
     runs.push_back(run);
   }
@@ -240,7 +241,7 @@ std::vector<TunedPlace> plan_tries(const Experiment& experiment, const fs::path&
   return places;
 }
 
-RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
+RunState read_run_state(const PlannedRun& run) {
   RunState state;
   std::error_code error;
   if (RunDirectory::is_run(run.folder)) {
@@ -253,7 +254,7 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
     state.trained = last && same_length(saved, run.config) && !state.running;
     state.stage = state.trained && range_is_evaluated(run, *last) ? RunStage::kFinished : RunStage::kUnfinished;
   }
-  if (const fs::path file = failure_file(directory, run);
+  if (const fs::path file = failure_file(run);
       state.stage != RunStage::kFinished && !state.running && fs::is_regular_file(file, error)) {
     state.stage = RunStage::kFailed;
     state.failure = read_failure(file);
@@ -261,7 +262,7 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
   return state;
 }
 
-std::vector<std::string> train_arguments(const fs::path& directory, const std::vector<const PlannedRun*>& runs) {
+std::vector<std::string> train_arguments(const std::vector<const PlannedRun*>& runs) {
   const PlannedRun& first = *runs.front();
   const bool alone = runs.size() == 1;
   std::vector<std::uint64_t> seeds;
@@ -269,7 +270,7 @@ std::vector<std::string> train_arguments(const fs::path& directory, const std::v
   std::ranges::sort(seeds);
   std::vector<std::string> arguments = {"train",
                                         "--config",
-                                        config_file(directory, first).string(),
+                                        config_file(first).string(),
                                         alone ? "--seed" : "--seeds",
                                         seeds_text(seeds),
                                         "--resume",
@@ -281,9 +282,7 @@ std::vector<std::string> train_arguments(const fs::path& directory, const std::v
   return arguments;
 }
 
-std::string train_command(const fs::path& directory, const PlannedRun& run) {
-  return "engram " + shell_command(train_arguments(directory, {&run}));
-}
+std::string train_command(const PlannedRun& run) { return "engram " + shell_command(train_arguments({&run})); }
 
 std::vector<std::string> evaluate_arguments(const PlannedRun& run) {
   return {"evaluate",   run.folder.string(),
@@ -327,10 +326,10 @@ ControlWords words_of(Control control) {
 const char* control_name(Control control) { return words_of(control).name; }
 const char* control_meaning(Control control) { return words_of(control).meaning; }
 
-void write_try_configs(const fs::path& tuning, const std::vector<TunedPlace>& places) {
+void write_try_configs(const std::vector<TunedPlace>& places) {
   for (const TunedPlace& place : places)
     for (const PlannedRun& run : place.runs)
-      if (run.seed == place.runs.front().seed) write_if_new(config_file(tuning, run), run.config.to_ini());
+      if (run.seed == place.runs.front().seed) write_if_new(config_file(run), run.config.to_ini());
 }
 
 void write_plan(const fs::path& directory, const Experiment& experiment, std::vector<PlannedRun> runs) {
@@ -350,7 +349,7 @@ void write_plan(const fs::path& directory, const Experiment& experiment, std::ve
                              {"max_episode_steps", info.max_episode_steps}});
   }
   for (PlannedRun& run : runs) {
-    if (run.seed == experiment.seeds.front()) write_if_new(config_file(directory, run), run.config.to_ini());
+    if (run.seed == experiment.seeds.front()) write_if_new(config_file(run), run.config.to_ini());
     plan["runs"].push_back(run_json(directory, run));
   }
   write_if_new(directory / "plan.json", json_text(plan, 2) + "\n");

@@ -27,15 +27,14 @@ struct TunedPlace {
 // UserError as plan_runs() does, for a setting that no run has, and where the memories would not have as many tries.
 std::vector<TunedPlace> plan_tries(const Experiment& experiment, const std::filesystem::path& tuning);
 // Writes their configs where they differ from what is there.
-void write_try_configs(const std::filesystem::path& tuning, const std::vector<TunedPlace>& places);
+void write_try_configs(const std::vector<TunedPlace>& places);
 
 // What follows "engram" on the command line of runs that begin or go on: one, or several seeds of one task and
 // backbone.
-std::vector<std::string> train_arguments(const std::filesystem::path& directory,
-                                         const std::vector<const PlannedRun*>& runs);
+std::vector<std::string> train_arguments(const std::vector<const PlannedRun*>& runs);
 
 // For a shell, of one run.
-std::string train_command(const std::filesystem::path& directory, const PlannedRun& run);
+std::string train_command(const PlannedRun& run);
 
 // What follows "engram" of the evaluations of a trained run over the experiment's range, which it must have. What is
 // there already is not made again.

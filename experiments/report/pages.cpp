@@ -94,7 +94,7 @@ void add_links(Json& data, const Results& results, const fs::path& folder) {
       for (const fs::directory_entry& entry : fs::directory_iterator(run.plan.folder, error))
         if (const std::string ending = entry.path().extension().string(); ending == ".gif" || ending == ".mp4")
           add("film", entry.path());
-      add("log", results.of_comparison() ? output_file(results.folder, run.plan) : run.plan.folder / "metrics.jsonl");
+      add("log", results.of_comparison() ? output_file(run.plan) : run.plan.folder / "metrics.jsonl");
     }
     data["runs"][i]["links"] = std::move(links);
   }

@@ -308,7 +308,7 @@ void ReportWriter::add_commands() {
                           ""});
   document_.add(CodeBlock{results_.planned.to_ini(), "experiment.ini"});
   document_.add(CodeBlock{
-      train_command(results_.folder, results_.runs.front().plan) + "\n",
+      train_command(results_.runs.front().plan) + "\n",
       "The command of the first run; plan.json in the folder has that of every run, configs/ the settings that "
       "they name"});
 }

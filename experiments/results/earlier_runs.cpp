@@ -285,8 +285,8 @@ bool take_earlier(RunResult& run, const EarlierRuns& earlier) {
   return found.has_value();
 }
 
-RunState read_run_state(const fs::path& directory, const PlannedRun& run, const EarlierRuns& earlier) {
-  RunState state = read_run_state(directory, run);
+RunState read_run_state(const PlannedRun& run, const EarlierRuns& earlier) {
+  RunState state = read_run_state(run);
   if (state.stage != RunStage::kFinished && !state.running)
     if (const auto known = earlier.find(run)) return known->state;
   return state;

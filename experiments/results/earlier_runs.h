@@ -61,7 +61,7 @@ class EarlierRuns {
 };
 
 // As read_run_state() has it; where the folder holds no finished run, an earlier one is finished.
-RunState read_run_state(const std::filesystem::path& directory, const PlannedRun& run, const EarlierRuns& earlier);
+RunState read_run_state(const PlannedRun& run, const EarlierRuns& earlier);
 
 // Puts an earlier run in the place of one that its folder neither has finished nor is training; whether it has.
 bool take_earlier(RunResult& run, const EarlierRuns& earlier);

@@ -125,9 +125,9 @@ RunResult RunResult::missing(PlannedRun plan) {
           .remark = ""};
 }
 
-RunResult read_run(const fs::path& folder, PlannedRun plan) {
+RunResult read_run(PlannedRun plan) {
   RunResult run = RunResult::missing(std::move(plan));
-  run.state = read_run_state(folder, run.plan);
+  run.state = read_run_state(run.plan);
   if (!RunDirectory::is_run(run.plan.folder)) return run;
   const RunDirectory directory = RunDirectory::open(run.plan.folder);
   run.metrics = summarize_metrics(directory.metrics_file());
@@ -278,7 +278,7 @@ Results read_results(const fs::path& folder) {
   const EarlierRuns earlier = EarlierRuns::of(folder);
   std::int64_t known = 0, without_curve = 0;
   for (PlannedRun& planned : plan) {
-    RunResult& run = results.runs.emplace_back(read_run(folder, std::move(planned)));
+    RunResult& run = results.runs.emplace_back(read_run(std::move(planned)));
     if (!take_earlier(run, earlier)) continue;
     ++known;
     without_curve += run.curve.empty() ? 1 : 0;

@@ -118,7 +118,7 @@ Results read_results(const std::filesystem::path& folder);
 std::string progress_text(const PlannedRun& run, std::int64_t steps);
 
 // For those who put Results together. A run's result from its files; `folder` is that of the comparison.
-RunResult read_run(const std::filesystem::path& folder, PlannedRun plan);
+RunResult read_run(PlannedRun plan);
 // Adds tasks and sweep to experiment and runs. Throws UserError if no run is finished.
 void add_facts(Results& results);
 

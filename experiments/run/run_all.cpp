@@ -1,6 +1,7 @@
 #include "experiments/run/run_all.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <system_error>
@@ -29,31 +30,45 @@ bool in_use(const fs::path& folder) {
 
 class Running {
  public:
-  Running(const fs::path& directory, const Machine& machine, JobLauncher& launcher, RunWatch& watch)
-      : directory_(directory), machine_(machine), launcher_(launcher), watch_(watch) {}
+  Running(RunSource& source, const EarlierRuns& earlier, const Machine& machine, JobLauncher& launcher, RunWatch& watch)
+      : source_(source), earlier_(earlier), machine_(machine), launcher_(launcher), watch_(watch) {}
 
-  RunsOutcome all(const std::vector<const PlannedRun*>& runs, const EarlierRuns& earlier) {
-    for (const PlannedRun* run : runs) sort_in(run, read_run_state(directory_, *run, earlier));
-    if (!elsewhere_.empty()) watch_.waits_for(elsewhere_);
+  RunsOutcome all() {
     auto last_look = RunClock::now();
-    while (!jobs_.empty() || (!outcome_.stopped && (!waiting_.empty() || !elsewhere_.empty()))) {
-      while (!outcome_.stopped && static_cast<int>(jobs_.size()) < machine_.jobs && !waiting_.empty()) start_next();
+    while (true) {
+      while (!outcome_.stopped && static_cast<int>(jobs_.size()) < machine_.jobs && (!waiting_.empty() || take_more()))
+        if (!waiting_.empty()) start_next();
+      if (jobs_.empty() && (outcome_.stopped || (waiting_.empty() && elsewhere_.empty()))) break;
       if (launcher_.wait() && !std::exchange(outcome_.stopped, true)) watch_.stopping(running());
       for (const EndedJob& ended : launcher_.take_ended()) end_job(ended);
       watch_.report(jobs_);
       if (elsewhere_.empty() || seconds_since(last_look) < kLookElsewhereSeconds) continue;
       last_look = RunClock::now();
-      for (const PlannedRun* run : std::exchange(elsewhere_, {})) sort_in(run, read_run_state(directory_, *run));
+      for (const PlannedRun* run : std::exchange(elsewhere_, {})) sort_in(run, read_run_state(*run));
     }
     return std::move(outcome_);
   }
 
  private:
+  // Whether the source had some.
+  bool take_more() {
+    const std::vector<const PlannedRun*> runs = source_.next();
+    if (runs.empty()) return false;
+    watch_.added(runs);
+    const std::size_t elsewhere = elsewhere_.size();
+    for (const PlannedRun* run : runs)
+      sort_in(run, run->try_number > 0 ? read_run_state(*run) : read_run_state(*run, earlier_));
+    if (elsewhere == 0 && !elsewhere_.empty()) watch_.waits_for(elsewhere_);
+    return true;
+  }
+
   void sort_in(const PlannedRun* run, const RunState& state) {
-    if (state.stage == RunStage::kFinished)
+    if (state.stage == RunStage::kFinished) {
       watch_.count_finished(*run);
-    else
+      source_.over(*run);
+    } else {
       (state.running ? elsewhere_ : waiting_).push_back(run);
+    }
   }
 
   std::size_t running() const {
@@ -65,7 +80,7 @@ class Running {
   // A folder of something else is left to the job, which says what is wrong with it.
   bool is_trained(const PlannedRun& run) const {
     try {
-      return read_run_state(directory_, run).trained;
+      return read_run_state(run).trained;
     } catch (const UserError&) {
       return false;
     }
@@ -88,7 +103,7 @@ class Running {
       waiting_.erase(other);
     }
     std::error_code ignored;
-    for (const PlannedRun* own : job.runs) fs::remove(failure_file(directory_, *own), ignored);
+    for (const PlannedRun* own : job.runs) fs::remove(failure_file(*own), ignored);
     launcher_.start(job);
     for (const PlannedRun* own : job.runs) watch_.started(*own);
     jobs_.push_back(std::move(job));
@@ -102,6 +117,7 @@ class Running {
       const EndedRun run = end_run(*job.runs[i], job, ended.how, ended.failures[i]);
       watch_.ended(run);
       if (run.end == RunEnd::kFailed) outcome_.failed.push_back(run);
+      if (run.end == RunEnd::kFailed || run.end == RunEnd::kFinished) source_.over(*run.run);
       if (run.end == RunEnd::kBusy) elsewhere_.push_back(run.run);
       if (run.end == RunEnd::kTrained || run.end == RunEnd::kApart) waiting_.push_front(run.run);
     }
@@ -113,7 +129,7 @@ class Running {
     // Of several runs some have ended well where others have failed.
     if (how == EndedJob::How::kDone || (several && is_trained(run))) {
       try {
-        const RunState state = read_run_state(directory_, run);
+        const RunState state = read_run_state(run);
         if (state.stage == RunStage::kFinished) ended.end = RunEnd::kFinished;
         if (state.stage == RunStage::kUnfinished && state.trained && job.trains) ended.end = RunEnd::kTrained;
         if (state.running) ended.end = RunEnd::kBusy;  // another program has taken it up meanwhile
@@ -134,11 +150,12 @@ class Running {
     if (ended.failure.reason.empty())
       ended.failure.reason =
           job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
-    write_failure(failure_file(directory_, run), ended.failure);
+    write_failure(failure_file(run), ended.failure);
     return ended;
   }
 
-  const fs::path& directory_;
+  RunSource& source_;
+  const EarlierRuns& earlier_;
   const Machine& machine_;
   JobLauncher& launcher_;
   RunWatch& watch_;
@@ -150,9 +167,9 @@ class Running {
 
 }  // namespace
 
-RunsOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const EarlierRuns& earlier,
-                    const Machine& machine, JobLauncher& launcher, RunWatch& watch) {
-  return Running(directory, machine, launcher, watch).all(runs, earlier);
+RunsOutcome run_all(RunSource& source, const EarlierRuns& earlier, const Machine& machine, JobLauncher& launcher,
+                    RunWatch& watch) {
+  return Running(source, earlier, machine, launcher, watch).all();
 }
 
 }  // namespace engram

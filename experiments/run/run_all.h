@@ -1,12 +1,13 @@
-// run_all(): the runs of a comparison as jobs, several at once, whatever does a job (JobLauncher), and what became of
-// each run, by its files. It goes on where an earlier call was stopped.
+// run_all(): the runs of a comparison and its tuning as jobs, several at once, whatever says what there is to do
+// (RunSource) and whatever does a job (JobLauncher), and what became of each run, by its files. It goes on where an
+// earlier call was stopped.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/plan/experiment.h"
@@ -76,15 +77,39 @@ struct EndedRun {
   double seconds;
 };
 
+// Says what there is to do, which may depend on what has been done. Runs that it gives outlive the call of run_all().
+class RunSource {
+ public:
+  virtual ~RunSource() = default;
+  // Runs to do besides those given before, in their order, or once more: asked at first, and whenever nothing waits and
+  // a job is free. When it gives none and nothing runs any more, all is done.
+  virtual std::vector<const PlannedRun*> next() = 0;
+  // A run that was given is finished, or has failed.
+  virtual void over(const PlannedRun& run) = 0;
+};
+
+// Runs that are known from the beginning.
+class ListedRuns final : public RunSource {
+ public:
+  explicit ListedRuns(std::vector<const PlannedRun*> runs) : runs_(std::move(runs)) {}
+  std::vector<const PlannedRun*> next() override { return std::exchange(runs_, {}); }
+  void over(const PlannedRun&) override {}
+
+ private:
+  std::vector<const PlannedRun*> runs_;
+};
+
 // Is told how the runs come along.
 class RunWatch {
  public:
   virtual ~RunWatch() = default;
+  // There are these to do, perhaps some once more: with more steps.
+  virtual void added(const std::vector<const PlannedRun*>& runs) = 0;
   // Was finished before, or by another program.
   virtual void count_finished(const PlannedRun& run) = 0;
   virtual void started(const PlannedRun& run) = 0;
   virtual void ended(const EndedRun& ended) = 0;
-  // Other programs train these; they are looked at again and again. Once, and not of none.
+  // Other programs train these, at least one; they are looked at again and again.
   virtual void waits_for(const std::deque<const PlannedRun*>& elsewhere) = 0;
   // Nothing is started any more; so many runs are asked to end. Once.
   virtual void stopping(std::size_t runs) = 0;
@@ -100,9 +125,9 @@ struct RunsOutcome {
 // Starts all runs that are not finished, in their order, as many jobs at once as the machine has: with a run those of
 // its other seeds that are to be trained, seeds_per_job together, or its evaluations if it is trained. What fails goes
 // into the run's failure file, in place of what an earlier attempt left there, and stops no other run. Returns when all
-// have ended, or all that had begun when the launcher was told to stop. `directory`: of the experiment; `runs` outlive
-// the call. Throws what the launcher throws, UserError for a folder with a run of other settings, and FileError.
-RunsOutcome run_all(const std::filesystem::path& directory, const std::vector<const PlannedRun*>& runs,
-                    const EarlierRuns& earlier, const Machine& machine, JobLauncher& launcher, RunWatch& watch);
+// have ended, or all that had begun when the launcher was told to stop. `earlier`: of runs that are no tries. Throws
+// what source and launcher throw, UserError for a folder with a run of other settings, and FileError.
+RunsOutcome run_all(RunSource& source, const EarlierRuns& earlier, const Machine& machine, JobLauncher& launcher,
+                    RunWatch& watch);
 
 }  // namespace engram

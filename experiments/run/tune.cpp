@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 bool has_diverged(const RunFailure& failure) { return failure.kind == FailureKind::kDiverged; }
 
 // What the runs of a try have come to. Nothing where one has failed for another reason, or is not finished.
-std::optional<TriedSettings> result_of(const fs::path& tuning, const TunedPlace& place, int number) {
+std::optional<TriedSettings> result_of(const TunedPlace& place, int number) {
   TriedSettings tried{number, place.tries[static_cast<std::size_t>(number - 1)], "", {}};
   for (const PlannedRun& planned : place.runs) {
     if (planned.try_number != number) continue;
-    const RunResult run = read_run(tuning, planned);
+    const RunResult run = read_run(planned);
     if (run.scores) {
       const double mean_return = run.scores->mean_return;
       tried.runs.push_back({planned.seed, run.scores->final_success,
@@ -34,34 +34,6 @@ std::optional<TriedSettings> result_of(const fs::path& tuning, const TunedPlace&
     }
   }
   return tried;
-}
-
-// The record with the rung of so many steps that its place has just done; nothing where it is not done, or where no try
-// is left, of which `outcome` gets a line.
-std::optional<TuneRecord> with_rung(const fs::path& tuning, const TuneOptions& options, const TunedPlace& place,
-                                    std::int64_t steps, TuneRecord record, TuneOutcome& outcome) {
-  const std::size_t rung = record.rungs.size();
-  TuneRung done;
-  for (const int number : next_tries(record, place.tries.size())) {
-    const std::optional<TriedSettings> tried = result_of(tuning, place, number);
-    if (!tried) return {};
-    done.tries.push_back(*tried);
-  }
-  sort_tries(done.tries);
-  const auto sound = static_cast<std::size_t>(
-      std::ranges::count_if(done.tries, [](const TriedSettings& tried) { return tried.failure.empty(); }));
-  if (sound == 0) {
-    outcome.diverged.push_back(place.place + ": all " + counted(done.tries.size(), "try", "tries") +
-                               " of [tune] have diverged, the first with " +
-                               settings_text(done.tries.front().settings) + ": " + done.tries.front().failure);
-    return {};
-  }
-  const bool last = rung + 1 == options.rungs.size();
-  done.kept = last ? 1 : std::min(options.kept_of(done.tries.size()), sound);
-  done.steps = steps;
-  if (done.kept == 1) record.chosen = done.tries.front().settings;
-  record.rungs.push_back(std::move(done));
-  return record;
 }
 
 }  // namespace
@@ -105,49 +77,81 @@ std::int64_t steps_of_tuning(const TuneOptions& tune, const TunedPlace& place) {
   return steps;
 }
 
-TuneOutcome tune(const fs::path& tuning, const TuneOptions& options, std::vector<TunedPlace>& places,
-                 const RungRunner& run_rung) {
-  TuneOutcome outcome;
-  std::vector<std::int64_t> whole;
-  for (const TunedPlace& place : places) whole.push_back(place.runs.front().config.run.steps);
-  for (std::size_t rung = 0; rung < options.rungs.size(); ++rung) {
-    struct AtWork {
-      TunedPlace* place;
-      std::int64_t steps;
-      TuneRecord record;
-    };
-    std::vector<AtWork> at_work;
-    std::vector<const PlannedRun*> runs;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      TunedPlace& place = places[i];
-      const fs::path file = record_file(tuning, place.place);
-      TuneRecord record = read_tune_record(file);
-      if (record.chosen || record.rungs.size() != rung) continue;
-      if (place.tries.size() == 1) {
-        record.chosen = place.tries.front();
-        write_tune_record(file, record);
-        continue;
-      }
-      const std::vector<int> numbers = next_tries(record, place.tries.size());
-      const std::int64_t steps = steps_to_rung(options, rung, whole[i]);
-      for (PlannedRun& run : place.runs) {
-        if (std::ranges::find(numbers, run.try_number) == numbers.end()) continue;
-        run.config.run.steps = steps_to_ask_for(run, steps);
-        runs.push_back(&run);
-      }
-      at_work.push_back({&place, steps, std::move(record)});
-    }
-    if (at_work.empty()) continue;
-    // Seed by seed, so that places come along together.
-    std::ranges::stable_sort(runs, {}, &PlannedRun::seed);
-    const RunsOutcome ran = run_rung(rung, runs);
-    if (ran.stopped) return {.stopped = true, .failed = {}, .diverged = {}};
-    for (const EndedRun& ended : ran.failed)
-      if (!has_diverged(ended.failure)) outcome.failed.push_back(ended);
-    for (const auto& [place, steps, record] : at_work)
-      if (const auto further = with_rung(tuning, options, *place, steps, record, outcome))
-        write_tune_record(record_file(tuning, place->place), *further);
+Tuning::Tuning(fs::path folder, const TuneOptions& options, std::vector<TunedPlace>& places)
+    : folder_(std::move(folder)), options_(options) {
+  for (TunedPlace& place : places)
+    places_.push_back(
+        {&place, place.runs.front().config.run.steps, read_tune_record(record_file(folder_, place.place)), {}});
+  for (Place& place : places_)
+    if (!place.record.chosen) begin_rung(place);
+}
+
+void Tuning::begin_rung(Place& place) {
+  TunedPlace& tries = *place.tries;
+  if (tries.tries.size() == 1) {
+    place.record.chosen = tries.tries.front();
+    write_tune_record(record_file(folder_, tries.place), place.record);
+    chosen_.push_back(tries.place);
+    return;
   }
+  const std::vector<int> numbers = next_tries(place.record, tries.tries.size());
+  const std::int64_t steps = steps_to_rung(options_, place.record.rungs.size(), place.whole);
+  for (PlannedRun& run : tries.runs) {
+    if (std::ranges::find(numbers, run.try_number) == numbers.end()) continue;
+    run.config.run.steps = steps_to_ask_for(run, steps);
+    place.rung.insert(&run);
+    waiting_.push_back(&run);
+  }
+}
+
+std::vector<const PlannedRun*> Tuning::next() {
+  std::ranges::stable_sort(waiting_, {}, &PlannedRun::seed);
+  return std::exchange(waiting_, {});
+}
+
+void Tuning::over(const PlannedRun& run) {
+  for (Place& place : places_)
+    if (place.rung.erase(&run) > 0 && place.rung.empty()) end_rung(place);
+}
+
+// Leaves the place as it is where the rung is not done, or where no try is left.
+void Tuning::end_rung(Place& place) {
+  const std::size_t rung = place.record.rungs.size();
+  TuneRung done;
+  for (const int number : next_tries(place.record, place.tries->tries.size())) {
+    const std::optional<TriedSettings> tried = result_of(*place.tries, number);
+    if (!tried) return;
+    done.tries.push_back(*tried);
+  }
+  sort_tries(done.tries);
+  const auto sound = static_cast<std::size_t>(
+      std::ranges::count_if(done.tries, [](const TriedSettings& tried) { return tried.failure.empty(); }));
+  if (sound == 0) {
+    diverged_.push_back(place.tries->place + ": all " + counted(done.tries.size(), "try", "tries") +
+                        " of [tune] have diverged, the first with " + settings_text(done.tries.front().settings) +
+                        ": " + done.tries.front().failure);
+    return;
+  }
+  const bool last = rung + 1 == options_.rungs.size();
+  done.kept = last ? 1 : std::min(options_.kept_of(done.tries.size()), sound);
+  done.steps = steps_to_rung(options_, rung, place.whole);
+  if (done.kept == 1) place.record.chosen = done.tries.front().settings;
+  place.record.rungs.push_back(std::move(done));
+  write_tune_record(record_file(folder_, place.tries->place), place.record);
+  if (place.record.chosen)
+    chosen_.push_back(place.tries->place);
+  else
+    begin_rung(place);
+}
+
+bool Tuning::at_work() const {
+  return std::ranges::any_of(places_, [](const Place& place) { return !place.rung.empty(); });
+}
+
+TuneOutcome Tuning::outcome(const std::vector<EndedRun>& failed) const {
+  TuneOutcome outcome{{}, diverged_};
+  for (const EndedRun& ended : failed)
+    if (ended.run->try_number > 0 && !has_diverged(ended.failure)) outcome.failed.push_back(ended);
   return outcome;
 }
 

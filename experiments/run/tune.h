@@ -1,11 +1,12 @@
-// tune(): successive halving of the tries of an experiment (tune_options.h), rung by rung, over whatever does the runs.
+// Tuning: successive halving of the tries of an experiment (tune_options.h), rung by rung, as a source of runs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/plan/plan.h"
@@ -32,19 +33,45 @@ std::vector<std::size_t> tries_in_rungs(const TuneOptions& tune, std::size_t tri
 std::int64_t steps_of_tuning(const TuneOptions& tune, const TunedPlace& place);
 
 struct TuneOutcome {
-  bool stopped = false;
   std::vector<EndedRun> failed;       // for another reason than divergence, which says nothing of the settings
   std::vector<std::string> diverged;  // a line for each place all of whose tries have: it cannot choose
 };
 
-// Does the runs of a rung, which outlive the call: as run_all() does. `rung` from 0.
-using RungRunner = std::function<RunsOutcome(std::size_t rung, const std::vector<const PlannedRun*>& runs)>;
+// The tries of places that have not chosen, each place at its own pace: when all runs of its rung are over it writes
+// its record (tune_record.h), which a later call goes on from, and its next rung is to be done. A place with one try
+// chooses that without a run. A try of which a run has diverged (a loss that is not finite) is out; a run that fails
+// for another reason leaves its place's rung undone: a later call tries it again.
+class Tuning final : public RunSource {
+ public:
+  // `places` outlive it. Throws what read_tune_record() and write_tune_record() throw, as its functions do.
+  Tuning(std::filesystem::path folder, const TuneOptions& options, std::vector<TunedPlace>& places);
 
-// Tunes the places that are not yet tuned, each rung for all of them, and writes their records (tune_record.h), which a
-// later call goes on from. A place with one try chooses that without a run. A try of which a run has diverged (a loss
-// that is not finite) is out; a run that fails for another reason leaves its place's rung undone, while other places go
-// on: the same call tries again. Throws what `run_rung` and write_tune_record() throw.
-TuneOutcome tune(const std::filesystem::path& tuning, const TuneOptions& options, std::vector<TunedPlace>& places,
-                 const RungRunner& run_rung);
+  // Of the rungs that have come up, seed by seed, so that places come along together.
+  std::vector<const PlannedRun*> next() override;
+  void over(const PlannedRun& run) override;
+
+  // Whether a place still has runs ahead of it, or under way.
+  bool at_work() const;
+  // The places that have chosen since the last call.
+  std::vector<std::string> take_chosen() { return std::exchange(chosen_, {}); }
+  // Of all that was run, this the part that failed.
+  TuneOutcome outcome(const std::vector<EndedRun>& failed) const;
+
+ private:
+  struct Place {
+    TunedPlace* tries;
+    std::int64_t whole;  // environment steps of a run to its end
+    TuneRecord record;
+    std::set<const PlannedRun*> rung;  // runs of the rung under way that are not over
+  };
+  void begin_rung(Place& place);
+  void end_rung(Place& place);
+
+  std::filesystem::path folder_;
+  TuneOptions options_;
+  std::vector<Place> places_;
+  std::vector<const PlannedRun*> waiting_;
+  std::vector<std::string> chosen_, diverged_;
+};
 
 }  // namespace engram

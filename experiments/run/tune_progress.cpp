@@ -34,7 +34,7 @@ PlaceProgress progress_of(const fs::path& tuning, const TuneOptions& options, Tu
     if (std::ranges::find(numbers, run.try_number) == numbers.end()) continue;
     ++progress.runs;
     run.config.run.steps = steps_to_ask_for(run, here);
-    const RunState state = read_run_state(tuning, run);
+    const RunState state = read_run_state(run);
     if (state.stage == RunStage::kFinished) {
       ++progress.finished;
       continue;

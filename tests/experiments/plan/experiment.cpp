@@ -485,7 +485,7 @@ TEST_CASE("where a run stands is read from its files") {
   write_plan(folder.path(), experiment, runs);
   CHECK(Experiment::read(folder.path()).to_ini() == experiment.to_ini());
   const PlannedRun& run = runs.front();
-  const auto state = [&] { return read_run_state(folder.path(), run); };
+  const auto state = [&] { return read_run_state(run); };
   CHECK(state().stage == RunStage::kMissing);
 
   std::filesystem::create_directories(run.folder);
@@ -505,11 +505,11 @@ TEST_CASE("where a run stands is read from its files") {
   config.run.steps += 1;  // it was asked for less than the plan has now
   write_text(run.folder / "config.ini", config.to_ini());
   CHECK(state().stage == RunStage::kUnfinished);
-  std::filesystem::create_directories(failure_file(folder.path(), run).parent_path());
-  write_text(failure_file(folder.path(), run), "no memory\nleft\n");
+  std::filesystem::create_directories(failure_file(run).parent_path());
+  write_text(failure_file(run), "no memory\nleft\n");
   CHECK(state().stage == RunStage::kFailed);
   CHECK(state().failure == RunFailure{FailureKind::kUnknown, "no memory"});  // a record of an older version
-  write_failure(failure_file(folder.path(), run), {FailureKind::kDiverged, "the loss"});
+  write_failure(failure_file(run), {FailureKind::kDiverged, "the loss"});
   CHECK(state().failure == RunFailure{FailureKind::kDiverged, "the loss"});
 
   config.learner.options().set("learner.gamma", "0.5");

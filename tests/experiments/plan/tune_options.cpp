@@ -135,7 +135,7 @@ TEST_CASE("every memory has as many tries on the tuning's seeds, and a control f
   CHECK(run.config.run.seed == 9);
   CHECK(run.config.run.steps == 1000);
   CHECK(value_text(run.config.values(), "memory.layers") == *value_of(places[0].tries[1], "memory.layers"));
-  const std::vector<std::string> arguments = train_arguments("folder/tune", {&run});
+  const std::vector<std::string> arguments = train_arguments({&run});
   CHECK(std::vector<std::string>(arguments.end() - 2, arguments.end()) ==
         std::vector<std::string>{"--run.steps", "1000"});
 }

@@ -51,7 +51,7 @@ TEST_CASE("learners are a third axis: each has its runs, and settings above the 
   CHECK(runs[0].name() == "t/sac/gru/1");
   CHECK(runs[2].name() == "t/ppo/gru/1");
   CHECK(runs[2].folder == "d/runs/t/ppo/gru/1");
-  CHECK(config_file("d", runs[2]) == "d/configs/t/ppo/gru.ini");
+  CHECK(config_file(runs[2]) == "d/configs/t/ppo/gru.ini");
   CHECK(runs[0].config.learner.name() == "sac");
   CHECK(runs[0].config.run.num_envs == 2);
   CHECK(runs[2].config.learner.name() == "ppo");

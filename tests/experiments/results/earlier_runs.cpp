@@ -113,8 +113,8 @@ TEST_CASE("a folder's own finished run counts before an earlier one, an earlier 
   CHECK(result(results, "long/gru/1").scores->final_success == 1);
   CHECK(result(results, "long/lstm/2").scores->final_success == 0.125);
   const EarlierRuns earlier = EarlierRuns::of(here.path());
-  CHECK(read_run_state(here.path(), here.run("long/lstm/2"), earlier).stage == RunStage::kFinished);
-  CHECK(read_run_state(here.path(), here.run("long/gru/2"), earlier).stage == RunStage::kMissing);
+  CHECK(read_run_state(here.run("long/lstm/2"), earlier).stage == RunStage::kFinished);
+  CHECK(read_run_state(here.run("long/gru/2"), earlier).stage == RunStage::kMissing);
   CHECK(EarlierRuns::of(there.path()).size() == 0);
 }
 

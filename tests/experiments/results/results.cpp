@@ -29,7 +29,7 @@ TEST_CASE("scores of finished runs, and what the others are") {
   comparison.write("short/gru/1", "nonsense\n" + evaluation_row(300, 0.5) + evaluation_row(200, 0.7) + final_row(0.5));
   comparison.write("short/none/1", final_row(0.5));
   comparison.write("short/lstm/2", evaluation_row(100, 0.1));
-  const fs::path failure = failure_file(comparison.path(), comparison.run("short/lstm/2"));
+  const fs::path failure = failure_file(comparison.run("short/lstm/2"));
   fs::create_directories(failure.parent_path());
   write_text(failure, "out of memory\n");
 

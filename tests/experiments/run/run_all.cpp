@@ -83,6 +83,7 @@ class FakeLauncher final : public JobLauncher {
 };
 
 struct SeenRuns final : RunWatch {
+  void added(const std::vector<const PlannedRun*>& runs) override { known += runs.size(); }
   void count_finished(const PlannedRun& run) override { finished_before.push_back(run.name()); }
   void started(const PlannedRun& run) override { begun.push_back(run.name()); }
   void ended(const EndedRun& ended) override { ends[static_cast<int>(ended.end)].push_back(ended.run->name()); }
@@ -93,12 +94,13 @@ struct SeenRuns final : RunWatch {
   const Names& of(RunEnd end) const { return ends[static_cast<int>(end)]; }
 
   Names finished_before, begun, ends[6];
-  std::size_t waited_for = 0, reported = 0;
+  std::size_t known = 0, waited_for = 0, reported = 0;
   std::vector<std::size_t> asked_to_end;
 };
 
 RunsOutcome run(const Comparison& comparison, const Machine& machine, FakeLauncher& launcher, SeenRuns& seen) {
-  return run_all(comparison.path(), all_of(comparison), {}, machine, launcher, seen);
+  ListedRuns all(all_of(comparison));
+  return run_all(all, {}, machine, launcher, seen);
 }
 
 Names joined(const std::vector<Names>& jobs) {
@@ -132,6 +134,33 @@ TEST_CASE("all runs are started once, in their order, and no more at once than t
   }
 }
 
+TEST_CASE("what a run's end brings up is done, too, and nothing is asked for while something waits") {
+  Comparison comparison;
+  // The first two runs bring up one more each; of the last nothing is done.
+  struct Growing final : RunSource {
+    explicit Growing(const Comparison& given) : comparison(given) {}
+    std::vector<const PlannedRun*> next() override {
+      asked.push_back(over_so_far);
+      if (given == 0) return given = 2, std::vector{&comparison.plan[0], &comparison.plan[1]};
+      if (over_so_far > given - 2 && given < 4) return {&comparison.plan[given++]};
+      return {};
+    }
+    void over(const PlannedRun&) override { ++over_so_far; }
+    const Comparison& comparison;
+    std::size_t given = 0, over_so_far = 0;
+    std::vector<std::size_t> asked;  // at which number of runs that were over
+  };
+  Growing source(comparison);
+  FakeLauncher launcher(comparison, 1);
+  SeenRuns seen;
+  run_all(source, {}, {.jobs = 1}, launcher, seen);
+  CHECK(joined(launcher.started) == Names{comparison.plan[0].name(), comparison.plan[1].name(),
+                                          comparison.plan[2].name(), comparison.plan[3].name()});
+  CHECK(seen.known == 4);
+  CHECK(source.over_so_far == 4);
+  CHECK(source.asked == std::vector<std::size_t>{0, 2, 3, 4});
+}
+
 TEST_CASE("a run that fails is told with its reason, stops no other, and is tried again by the next call") {
   Comparison comparison;
   const PlannedRun& bad = comparison.run("long/lstm/1");
@@ -142,7 +171,7 @@ TEST_CASE("a run that fails is told with its reason, stops no other, and is trie
   REQUIRE(outcome.failed.size() == 1);
   CHECK(outcome.failed[0].run == &bad);
   CHECK(outcome.failed[0].failure == RunFailure{FailureKind::kOutOfMemory, "no memory"});
-  CHECK(read_failure(failure_file(comparison.path(), bad)) == outcome.failed[0].failure);
+  CHECK(read_failure(failure_file(bad)) == outcome.failed[0].failure);
   CHECK(seen.of(RunEnd::kFailed) == Names{bad.name()});
   CHECK(seen.of(RunEnd::kFinished).size() == 11);
 
@@ -150,7 +179,7 @@ TEST_CASE("a run that fails is told with its reason, stops no other, and is trie
   SeenRuns seen_again;
   CHECK(run(comparison, {.jobs = 2}, again, seen_again).failed.empty());
   CHECK(joined(again.started) == Names{bad.name()});
-  CHECK_FALSE(std::filesystem::exists(failure_file(comparison.path(), bad)));
+  CHECK_FALSE(std::filesystem::exists(failure_file(bad)));
 }
 
 TEST_CASE("a program that ends well without having finished its run has failed") {
@@ -170,7 +199,8 @@ TEST_CASE("a program that ends well without having finished its run has failed")
   Comparison comparison;
   Idle idle;
   SeenRuns seen;
-  const RunsOutcome outcome = run_all(comparison.path(), all_of(comparison), {}, {.jobs = 5}, idle, seen);
+  ListedRuns all(all_of(comparison));
+  const RunsOutcome outcome = run_all(all, {}, {.jobs = 5}, idle, seen);
   CHECK(outcome.failed.size() == 12);
   CHECK(outcome.failed[0].failure == RunFailure{FailureKind::kError, "ended without its final evaluation"});
 }
@@ -202,11 +232,12 @@ TEST_CASE("a run that another program trains is waited for, and counts as finish
   Refusing refusing(comparison);
   SeenRuns seen;
   const std::vector<const PlannedRun*> one = {&comparison.plan[0]};
-  CHECK(run_all(comparison.path(), one, {}, {}, refusing, seen).failed.empty());
+  ListedRuns listed(one);
+  CHECK(run_all(listed, {}, {}, refusing, seen).failed.empty());
   CHECK(seen.of(RunEnd::kBusy) == Names{one[0]->name()});
   CHECK(seen.finished_before == Names{one[0]->name()});
   CHECK(seen.begun.size() == 1);
-  CHECK_FALSE(std::filesystem::exists(failure_file(comparison.path(), *one[0])));
+  CHECK_FALSE(std::filesystem::exists(failure_file(*one[0])));
 }
 
 TEST_CASE("a stopped comparison begins nothing more, and goes on without what is finished") {

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "experiments/run/tune_progress.h"
+#include "experiments/run/tuned_runs.h"
 #include "storage/run/run_failure.h"
 #include "tests/experiments/handmade_comparison.h"
 
@@ -26,17 +27,19 @@ namespace {
 using Names = std::vector<std::string>;
 
 // Tuning in a folder, whose runs take no time and reach what the test says.
-struct Tuning {
+struct Handmade {
   TemporaryFolder folder;
   Experiment experiment;
   std::vector<TunedPlace> places;
   std::function<double(const PlannedRun&)> success = [](const PlannedRun&) { return 0.5; };
   std::map<std::string, RunFailure> failing;  // place of a try -> why
-  std::vector<Names> ran;                     // rung by rung
+  std::vector<Names> ran;                     // rung by rung, as no run takes longer than others
   std::size_t stops_at = 100;                 // the rung of this call, from 0
-  std::int64_t overshoot = 0;                 // environment steps that a run does beyond what it is asked for
+  bool at_work = false;                       // whether it was stopped
+  Names chosen;
+  std::int64_t overshoot = 0;  // environment steps that a run does beyond what it is asked for
 
-  explicit Tuning(const std::string& tune) {
+  explicit Handmade(const std::string& tune) {
     std::istringstream text("[compare]\nseeds = 0\ncontrols =\n[task]\nname = tmaze\n[memory]\nwidth = 8\n" +
                             std::string("[run]\nsteps = 400\n[tasks.t]\n[backbones.gru]\n[backbones.lstm]\n") +
                             "[tune]\nseeds = 8-9\nlearner.learning_rate = 1e-4, 2e-4, 3e-4, 4e-4\n" + tune);
@@ -57,22 +60,24 @@ struct Tuning {
   TuneOutcome go() {
     ran.clear();
     places = plan_tries(experiment, folder.path());  // as a program that begins anew
-    return tune(folder.path(), *experiment.tune, places,
-                [&](std::size_t, const std::vector<const PlannedRun*>& runs) -> RunsOutcome {
-                  if (ran.size() == stops_at) return {true, {}};
-                  Names& names = ran.emplace_back();
-                  RunsOutcome outcome;
-                  for (const PlannedRun* run : runs) {
-                    names.push_back(run->name() + " to " + std::to_string(run->config.run.steps));
-                    if (const auto found = failing.find(run->place()); found != failing.end()) {
-                      write_failure(failure_file(folder.path(), *run), found->second);
-                      outcome.failed.push_back({run, RunEnd::kFailed, found->second, 1});
-                    } else {
-                      finish(*run);
-                    }
-                  }
-                  return outcome;
-                });
+    Tuning source(folder.path(), *experiment.tune, places);
+    std::vector<EndedRun> failed;
+    for (auto runs = source.next(); !runs.empty() && ran.size() < stops_at; runs = source.next()) {
+      Names& names = ran.emplace_back();
+      for (const PlannedRun* run : runs) names.push_back(run->name() + " to " + std::to_string(run->config.run.steps));
+      for (const PlannedRun* run : runs) {
+        if (const auto found = failing.find(run->place()); found != failing.end()) {
+          write_failure(failure_file(*run), found->second);
+          failed.push_back({run, RunEnd::kFailed, found->second, 1});
+        } else {
+          finish(*run);
+        }
+        source.over(*run);
+      }
+    }
+    at_work = source.at_work();
+    chosen = source.take_chosen();
+    return source.outcome(failed);
   }
 
   TuneRecord record(const std::string& place) const { return read_tune_record(record_file(folder.path(), place)); }
@@ -90,12 +95,13 @@ std::vector<int> numbers(const TuneRung& rung) {
 }  // namespace
 
 TEST_CASE("the best half of each rung goes on from where it is, place by place, until one is left") {
-  Tuning tuning("rungs = 0.1, 0.5, 1\n");
+  Handmade tuning("rungs = 0.1, 0.5, 1\n");
   tuning.success = [](const PlannedRun& run) {  // of gru the second try is the best, of lstm the fourth
     return 0.1 * run.try_number * (run.backbone == "gru" && run.try_number > 2 ? 0.1 : 1);
   };
-  const TuneOutcome outcome = tuning.go();
-  CHECK_FALSE(outcome.stopped);
+  tuning.go();
+  CHECK_FALSE(tuning.at_work);
+  CHECK(tuning.chosen == Names{"t/gru", "t/lstm"});
   REQUIRE(tuning.ran.size() == 2);
   CHECK(tuning.ran[0].size() == 2 * 4 * 2);
   CHECK(tuning.ran[0].front() == "t/gru/try1/8 to 40");
@@ -116,22 +122,24 @@ TEST_CASE("the best half of each rung goes on from where it is, place by place, 
 }
 
 TEST_CASE("a stopped tuning goes on with the rung that it was in, and chooses what it would have chosen") {
-  Tuning whole("keep = 0.6\n"), stopped("keep = 0.6\n");
+  Handmade whole("keep = 0.6\n"), stopped("keep = 0.6\n");
   whole.success = stopped.success = [](const PlannedRun& run) { return 0.2 * (run.try_number % 4); };
   whole.go();
   stopped.stops_at = 1;
-  CHECK(stopped.go().stopped);
+  stopped.go();
+  CHECK(stopped.at_work);
   CHECK(stopped.record("t/gru").rungs.size() == 1);
   CHECK_FALSE(stopped.all_are_tuned());
   stopped.stops_at = 100;
   const std::size_t rungs = whole.ran.size();
-  CHECK_FALSE(stopped.go().stopped);
+  stopped.go();
+  CHECK_FALSE(stopped.at_work);
   CHECK(stopped.ran.size() == rungs - 1);
   CHECK(stopped.record("t/gru") == whole.record("t/gru"));
 }
 
 TEST_CASE("a try that diverges is out, and any other failure leaves the rung to be tried again") {
-  Tuning tuning("rungs = 0.5, 1\n");
+  Handmade tuning("rungs = 0.5, 1\n");
   tuning.failing["t/gru/try1"] = {FailureKind::kDiverged, "the critic's loss is gone"};
   tuning.success = [](const PlannedRun& run) { return run.try_number == 1 ? 1.0 : 0.1 * run.try_number; };
   CHECK(tuning.go().failed.empty());
@@ -140,7 +148,7 @@ TEST_CASE("a try that diverges is out, and any other failure leaves the rung to 
   CHECK(record.rungs[0].tries[3].failure == "the critic's loss is gone");
   CHECK(*record.chosen == Settings{{"learner.learning_rate", "4e-4"}});
 
-  Tuning broken("rungs = 0.5, 1\n");
+  Handmade broken("rungs = 0.5, 1\n");
   // The kind alone says it, not the words.
   broken.failing["t/gru/try1"] = {FailureKind::kError, "the disk is full; the loss is not finite"};
   REQUIRE(broken.go().failed.size() == 2);
@@ -152,7 +160,7 @@ TEST_CASE("a try that diverges is out, and any other failure leaves the rung to 
   CHECK(broken.go().failed.empty());
   CHECK(broken.all_are_tuned());
 
-  Tuning lost("");
+  Handmade lost("");
   for (const char* number : {"1", "2", "3", "4"})
     lost.failing[std::string("t/gru/try") + number] = {FailureKind::kDiverged, "not finite"};
   const TuneOutcome outcome = lost.go();
@@ -163,7 +171,7 @@ TEST_CASE("a try that diverges is out, and any other failure leaves the rung to 
 }
 
 TEST_CASE("the progress of tuning is which rung it is in, how many tries it has left, and the steps ahead") {
-  Tuning tuning("rungs = 0.1, 0.5, 1\n");  // of 400 steps; 4 tries of 2 seeds, then 2
+  Handmade tuning("rungs = 0.1, 0.5, 1\n");  // of 400 steps; 4 tries of 2 seeds, then 2
   const auto progress = [&] {
     return tune_progress(tuning.folder.path(), *tuning.experiment.tune,
                          plan_tries(tuning.experiment, tuning.folder.path()));
@@ -181,7 +189,7 @@ TEST_CASE("the progress of tuning is which rung it is in, how many tries it has 
   for (PlannedRun& run : tuning.places.front().runs) run.config.run.steps = 40;
   tuning.finish(tuning.places.front().runs[0]);
   const auto fails = [&](std::size_t run, FailureKind kind) {
-    write_failure(failure_file(tuning.folder.path(), tuning.places.front().runs[run]), {kind, "it is not finite"});
+    write_failure(failure_file(tuning.places.front().runs[run]), {kind, "it is not finite"});
   };
   fails(1, FailureKind::kDiverged);
   fails(2, FailureKind::kOutOfMemory);
@@ -194,7 +202,8 @@ TEST_CASE("the progress of tuning is which rung it is in, how many tries it has 
 
   std::filesystem::remove_all(tuning.folder / "failures");  // as run_all() does before it tries again
   tuning.stops_at = 1;
-  CHECK(tuning.go().stopped);
+  tuning.go();
+  CHECK(tuning.at_work);
   gru = progress().front();
   CHECK_FALSE(gru.chosen);
   CHECK(gru.rung == 2);
@@ -208,10 +217,53 @@ TEST_CASE("the progress of tuning is which rung it is in, how many tries it has 
   CHECK(gru.steps_ahead == 0);
 }
 
+TEST_CASE(
+    "a place goes on while others are in a rung before, and the comparison's runs of it begin when it has chosen") {
+  Handmade made("rungs = 0.5, 1\n");
+  Tuning tuning(made.folder.path(), *made.experiment.tune, made.places);
+  const std::vector<PlannedRun> own = plan_runs(made.experiment, made.folder.path());
+  std::vector<Names> asked_for;
+  TunedRuns source(tuning, {&own.back()}, [&](const Names& places) {
+    asked_for.push_back(places);
+    return std::vector<const PlannedRun*>{&own.front()};
+  });
+  const auto finish = [&](const std::vector<const PlannedRun*>& runs, const std::string& backbone) {
+    for (const PlannedRun* run : runs) {
+      if (run->backbone != backbone) continue;
+      made.finish(*run);
+      source.over(*run);
+    }
+  };
+  const auto backbones = [](const std::vector<const PlannedRun*>& runs) {
+    std::multiset<std::string> all;
+    for (const PlannedRun* run : runs) all.insert(run->backbone);
+    return all;
+  };
+  const std::vector<const PlannedRun*> first = source.next();
+  CHECK(first.size() == 2 * 4 * 2);
+  finish(first, "gru");  // whose second rung is two tries; lstm is in its first
+  const std::vector<const PlannedRun*> second = source.next();
+  CHECK(backbones(second) == std::multiset<std::string>{"gru", "gru", "gru", "gru"});
+  CHECK(source.next() == std::vector{&own.back()});  // of a place that had chosen before
+  CHECK(source.next().empty());
+  finish(second, "gru");
+  CHECK(source.next() == std::vector{&own.front()});
+  CHECK(asked_for == std::vector<Names>{{"t/gru"}});
+  CHECK(source.next().empty());
+  CHECK(tuning.at_work());
+  source.over(own.front());  // nothing of the tuning
+  finish(first, "lstm");
+  finish(source.next(), "lstm");
+  CHECK_FALSE(tuning.at_work());
+  CHECK(source.next() == std::vector{&own.front()});
+  CHECK(asked_for.back() == Names{"t/lstm"});
+}
+
 TEST_CASE("a run that is past its next rung already stays as it is") {
-  Tuning tuning("rungs = 0.1, 0.2, 1\nkeep = 0.75\n");
+  Handmade tuning("rungs = 0.1, 0.2, 1\nkeep = 0.75\n");
   tuning.overshoot = 50;
-  CHECK_FALSE(tuning.go().stopped);
+  tuning.go();
+  CHECK_FALSE(tuning.at_work);
   REQUIRE(tuning.ran.size() == 3);
   CHECK(tuning.ran[0].front() == "t/gru/try1/8 to 40");
   CHECK(tuning.ran[1].front() == "t/gru/try1/8 to 40");  // which run_all() finds finished
