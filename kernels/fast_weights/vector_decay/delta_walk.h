@@ -64,14 +64,24 @@ class DeltaWalk {
   }
 
   VECTOR_DECAY_INLINE DeltaWalk(const DeltaProblem& problem, unsigned block, unsigned thread)
-      : problem_(problem), thread_(static_cast<int>(thread)), lane_(thread_ % kLanes) {
+      : problem_(problem),
+        thread_(static_cast<int>(thread)),
+        lane_(thread_ % kLanes),
+        row_(thread_ / kWidth),
+        channel_(thread_ % kWidth) {
     const VectorDecay& in = problem.given.sum;
     const auto columns = static_cast<unsigned>(groups(in)), heads = static_cast<unsigned>(in.heads);
     const unsigned matrix = block / columns;
-    column_ = static_cast<int>(block % columns) * kColumns + thread_ / kLanes;
-    head_ = static_cast<int>(matrix % heads);
-    batch_ = matrix / heads;
-    length_ = static_cast<int>(in.length_B[batch_]);
+    const int column = static_cast<int>(block % columns) * kColumns + thread_ / kLanes;
+    const unsigned head = matrix % heads, batch = matrix / heads;
+    length_ = static_cast<int>(in.length_B[batch]);
+    first_ = batch * static_cast<unsigned>(in.time) * heads + head;
+    heads_ = heads;
+    value_stride_ = heads * static_cast<unsigned>(in.value_width);
+    first_element_ = first_ * static_cast<unsigned>(in.value_width) + static_cast<unsigned>(column);
+    written_ = column < in.value_width ? in.time : 0;
+    read_ = column < in.value_width ? length_ : 0;
+    fetched_length_ = channel_ < in.key_width ? length_ : 0;
   }
 
   // The same in all threads of a block.
@@ -82,16 +92,20 @@ class DeltaWalk {
   // Asks for a segment's vectors.
   VECTOR_DECAY_INLINE void fetch(int segment) {
     const VectorDecay& in = problem_.given.sum;
+    const int begin = segment * kSteps;
     VECTOR_DECAY_UNROLL
     for (int i = 0; i < kFetched; ++i) {
-      const int index = i * kThreads + thread_, t = segment * kSteps + index / kWidth, channel = index % kWidth;
-      fetched_[i] = {read(in.key_BTHK, t, channel, in.key_width), read(in.query_BTHK, t, channel, in.key_width),
-                     read(in.log_decay_BTHK, t, channel, in.key_width)};
+      const int t = begin + i * kRowsAtOnce + row_;
+      fetched_[i] = {};
+      if (t >= fetched_length_) continue;
+      const unsigned at = vector(t) * static_cast<unsigned>(in.key_width) + static_cast<unsigned>(channel_);
+      fetched_[i] = {in.key_BTHK[at], in.query_BTHK[at], in.log_decay_BTHK[at]};
     }
     const float* const of_column = kReversed ? problem_.output_gradient_BTHV : in.value_BTHV;
     VECTOR_DECAY_UNROLL
-    for (int s = 0; s < kSteps; ++s) next_[s] = read(of_column, segment * kSteps + s, column_, in.value_width);
-    if (thread_ < kSteps) strength_ = read(problem_.given.strength_BTH, segment * kSteps + thread_, 0, 1);
+    for (int s = 0; s < kSteps; ++s) next_[s] = begin + s < read_ ? of_column[element(begin + s)] : 0.0f;
+    if (thread_ < kSteps)
+      strength_ = begin + thread_ < length_ ? problem_.given.strength_BTH[vector(begin + thread_)] : 0.0f;
   }
 
   // Puts them where all threads find them, when the last reader of the segment before the last is through.
@@ -99,10 +113,10 @@ class DeltaWalk {
     const int place = segment % 2;
     VECTOR_DECAY_UNROLL
     for (int i = 0; i < kFetched; ++i) {
-      const int index = i * kThreads + thread_, s = index / kWidth, channel = index % kWidth;
-      shared.key[place][s][channel] = fetched_[i].key;
-      shared.query[place][s][channel] = problem_.given.sum.scale * fetched_[i].query;
-      shared.decay[place][s][channel] = std::exp(fetched_[i].log_decay);
+      const int s = i * kRowsAtOnce + row_;
+      shared.key[place][s][channel_] = fetched_[i].key;
+      shared.query[place][s][channel_] = problem_.given.sum.scale * fetched_[i].query;
+      shared.decay[place][s][channel_] = std::exp(fetched_[i].log_decay);
     }
     if (thread_ < kSteps) shared.strength[place][thread_] = strength_;
     VECTOR_DECAY_UNROLL
@@ -155,7 +169,9 @@ class DeltaWalk {
 
   // Of kForward, when a column's lanes have gone through a segment: a lane adds up what they read at some of its steps.
   VECTOR_DECAY_INLINE void finish(int segment, const Shared& shared) const {
-    for (int s = lane_; s < kSteps; s += kLanes) {
+    VECTOR_DECAY_UNROLL
+    for (int i = 0; i < kSteps / kLanes; ++i) {
+      const int s = i * kLanes + lane_;
       float sum = 0;
       VECTOR_DECAY_UNROLL
       for (int lane = 0; lane < kLanes; ++lane) sum += shared.read[s][thread_ - lane_ + lane];
@@ -165,7 +181,7 @@ class DeltaWalk {
 
   // Zeros behind the row's length; what of it is in the last segment has been written.
   VECTOR_DECAY_INLINE void end() const {
-    for (int t = segments() * kSteps + lane_; t < problem_.given.sum.time; t += kLanes) {
+    for (int t = segments() * kSteps + lane_; t < written_; t += kLanes) {
       if constexpr (kReversed) {
         write(problem_.written_gradient_BTHV, t, 0);
       } else {
@@ -176,7 +192,7 @@ class DeltaWalk {
   }
 
  private:
-  static constexpr int kFetched = kSteps * kWidth / kThreads;
+  static constexpr int kRowsAtOnce = kThreads / kWidth, kFetched = kSteps / kRowsAtOnce;  // of a segment, by a thread
   struct Fetched {
     float key, query, log_decay;
   };
@@ -184,21 +200,20 @@ class DeltaWalk {
   VECTOR_DECAY_INLINE static int step(int i) { return kReversed ? kSteps - 1 - i : i; }
   // Of the lane: four beside each other, which a thread reads at once, then the other lanes' four.
   VECTOR_DECAY_INLINE int channel_of(int n) const { return 4 * (lane_ + kLanes * (n / 4)) + n % 4; }
-  VECTOR_DECAY_INLINE std::int64_t at(int t, int channel, int width) const {
-    const VectorDecay& in = problem_.given.sum;
-    return ((static_cast<std::int64_t>(batch_) * in.time + t) * in.heads + head_) * width + channel;
-  }
-  VECTOR_DECAY_INLINE float read(const float* x, int t, int channel, int width) const {
-    return t < length_ && channel < width ? x[at(t, channel, width)] : 0.0f;
+  // Numbers of the head's vector at step t among all, and of the column's element: below 2^31, by the contract.
+  VECTOR_DECAY_INLINE unsigned vector(int t) const { return first_ + static_cast<unsigned>(t) * heads_; }
+  VECTOR_DECAY_INLINE unsigned element(int t) const {
+    return first_element_ + static_cast<unsigned>(t) * value_stride_;
   }
   VECTOR_DECAY_INLINE void write(float* x_BTHV, int t, float value) const {
-    const int width = problem_.given.sum.value_width;
-    if (t < problem_.given.sum.time && column_ < width) x_BTHV[at(t, column_, width)] = t < length_ ? value : 0.0f;
+    if (t < written_) x_BTHV[element(t)] = t < length_ ? value : 0.0f;
   }
 
   const DeltaProblem& problem_;
-  int thread_, lane_, column_, head_, length_;
-  unsigned batch_;
+  int thread_, lane_, length_;
+  int row_, channel_;                    // of what the thread fetches
+  int written_, read_, fetched_length_;  // steps of the column that are there, and to be read; of the channel
+  unsigned first_, heads_, first_element_, value_stride_;  // vector(0), element(0) and what follows them
   float m_[kPart] = {};
   Fetched fetched_[kFetched];
   float next_[kSteps], of_column_[kSteps], strength_ = 0;  // v, or the gradient of o, of the column
