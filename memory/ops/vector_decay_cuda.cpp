@@ -37,13 +37,27 @@ VectorDecay problem_of(double scale, const Tensors& x) {
           .length_B = x[4].const_data_ptr<std::int64_t>()};
 }
 
+template <std::size_t kCount>
+std::array<Tensor, kCount> contiguous(std::array<Tensor, kCount> tensors) {
+  for (Tensor& tensor : tensors) tensor = tensor.contiguous();
+  return tensors;
+}
+// What was saved in this order.
+template <std::size_t kCount>
+std::array<Tensor, kCount> saved_tensors(const AutogradContext& context) {
+  TORCH_CHECK(!torch::GradMode::is_enabled(), "a decay for each channel on a GPU has no second derivative");
+  const variable_list saved = context.get_saved_variables();
+  std::array<Tensor, kCount> tensors;
+  std::copy_n(saved.begin(), kCount, tensors.begin());
+  return tensors;
+}
+
 class VectorDecayFunction : public torch::autograd::Function<VectorDecayFunction> {
  public:
   static Tensor forward(AutogradContext* context, double scale, const Tensor& query_BTHK, const Tensor& key_BTHK,
                         const Tensor& value_BTHV, const Tensor& log_decay_BTHK, const Tensor& length_B) {
     const c10::cuda::CUDAGuard guard(value_BTHV.device());
-    Tensors x = {query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK, length_B};
-    for (Tensor& tensor : x) tensor = tensor.contiguous();
+    const Tensors x = contiguous<5>({query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK, length_B});
     Tensor output_BTHV = torch::empty_like(x[2]);
     vector_decay_forward(problem_of(scale, x), output_BTHV.data_ptr<float>(), current_stream());
     context->save_for_backward({x.begin(), x.end()});
@@ -52,10 +66,7 @@ class VectorDecayFunction : public torch::autograd::Function<VectorDecayFunction
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    TORCH_CHECK(!torch::GradMode::is_enabled(), "a decay for each channel on a GPU has no second derivative");
-    const variable_list saved = context->get_saved_variables();
-    Tensors x;
-    std::copy_n(saved.begin(), x.size(), x.begin());
+    const Tensors x = saved_tensors<5>(*context);
     const c10::cuda::CUDAGuard guard(x[2].device());
     const Tensor d_output_BTHV = gradients[0].contiguous();
     std::array<Tensor, 4> d_x;
@@ -89,8 +100,7 @@ class VectorDeltaFunction : public torch::autograd::Function<VectorDeltaFunction
                         const Tensor& value_BTHV, const Tensor& log_decay_BTHK, const Tensor& length_B,
                         const Tensor& strength_BTH) {
     const c10::cuda::CUDAGuard guard(value_BTHV.device());
-    DeltaTensors x = {query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK, length_B, strength_BTH};
-    for (Tensor& tensor : x) tensor = tensor.contiguous();
+    DeltaTensors x = contiguous<6>({query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK, length_B, strength_BTH});
     Tensor output_BTHV = torch::empty_like(x[2]);
     const Tensor error_BTHV = torch::empty_like(x[2]);
     vector_delta_forward(delta_of(scale, x), output_BTHV.data_ptr<float>(), error_BTHV.data_ptr<float>(),
@@ -102,10 +112,7 @@ class VectorDeltaFunction : public torch::autograd::Function<VectorDeltaFunction
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    TORCH_CHECK(!torch::GradMode::is_enabled(), "a decay for each channel on a GPU has no second derivative");
-    const variable_list saved = context->get_saved_variables();
-    DeltaTensors x;
-    std::copy_n(saved.begin(), x.size(), x.begin());
+    const DeltaTensors x = saved_tensors<6>(*context);
     const auto& [query_BTHK, key_BTHK, error_BTHV, log_decay_BTHK, length_B, strength_BTH] = x;
     const c10::cuda::CUDAGuard guard(key_BTHK.device());
     const double scale = context->saved_data["scale"].toDouble();

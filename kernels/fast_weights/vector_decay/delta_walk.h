@@ -28,25 +28,11 @@ struct DeltaProblem {
   float* written_gradient_BTHV;       // of kBackward: that of u
 };
 
-// Calls function(threads of a column) with the smallest number that hold `width` channels, as a constant.
-constexpr int kDeltaPart = 16;
-template <class Function>
-void with_lanes(int width, const Function& function) {
-  if (width <= kDeltaPart)
-    function(std::integral_constant<int, 1>{});
-  else if (width <= 2 * kDeltaPart)
-    function(std::integral_constant<int, 2>{});
-  else if (width <= 4 * kDeltaPart)
-    function(std::integral_constant<int, 4>{});
-  else
-    function(std::integral_constant<int, kMaxVectorDecayWidth / kDeltaPart>{});
-}
-
 template <DeltaRole kRole, int kLanes>
 class DeltaWalk {
  public:
   static constexpr bool kReversed = kRole == DeltaRole::kBackward;
-  static constexpr int kPart = kDeltaPart, kWidth = kPart * kLanes, kColumns = 32, kThreads = kColumns * kLanes;
+  static constexpr int kPart = 16, kWidth = kPart * kLanes, kColumns = 32, kThreads = kColumns * kLanes;
   static constexpr int kSteps = 8;
 
   struct Shared {

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(Walk<kRole, kPart>::kThreads) walk_kernel(cons
 template <Role kRole>
 void launch_walk(const Problem& problem, const char* what, cudaStream_t stream) {
   const VectorDecay& given = problem.given;
-  with_part(has_rows_of_keys(kRole) ? given.value_width : given.key_width, [&](auto part) {
+  with_sixteens(has_rows_of_keys(kRole) ? given.value_width : given.key_width, [&](auto part) {
     using OneWalk = Walk<kRole, part()>;
     const auto matrices = static_cast<unsigned>(given.batch) * static_cast<unsigned>(given.heads);
     walk_kernel<kRole, part()>
@@ -63,7 +63,7 @@ template <DeltaRole kRole>
 void launch_delta(const DeltaProblem& problem, const char* what, cudaStream_t stream) {
   const VectorDecay& given = problem.given.sum;
   check_shape(given);
-  with_lanes(given.key_width, [&](auto lanes) {
+  with_sixteens(given.key_width, [&](auto lanes) {
     using OneWalk = DeltaWalk<kRole, lanes()>;
     const auto matrices = static_cast<unsigned>(given.batch) * static_cast<unsigned>(given.heads);
     delta_kernel<kRole, lanes()>

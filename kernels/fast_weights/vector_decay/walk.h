@@ -45,17 +45,18 @@ struct Problem {
   VectorDecayGradient gradient;       // of the others; kKey reads the queries'
 };
 
-// Calls function(columns of a thread) with the smallest number that holds a row of `width`, as a constant.
+// Calls function(n) with the smallest n of 1, 2, 4 and 8, as a constant, of which n times 16 channels hold `width`.
 template <class Function>
-void with_part(int width, const Function& function) {
-  if (width <= kLanes)
+void with_sixteens(int width, const Function& function) {
+  static_assert(kMaxVectorDecayWidth == 8 * 16);
+  if (width <= 16)
     function(std::integral_constant<int, 1>{});
-  else if (width <= 2 * kLanes)
+  else if (width <= 32)
     function(std::integral_constant<int, 2>{});
-  else if (width <= 4 * kLanes)
+  else if (width <= 64)
     function(std::integral_constant<int, 4>{});
   else
-    function(std::integral_constant<int, kMaxVectorDecayWidth / kLanes>{});
+    function(std::integral_constant<int, 8>{});
 }
 
 HOST_DEVICE constexpr bool has_rows_of_keys(Role role) { return role == Role::kQuery || role == Role::kKey; }

@@ -16,7 +16,7 @@ namespace {
 template <Role kRole>
 void run_walk(const Problem& problem) {
   const VectorDecay& given = problem.given;
-  with_part(has_rows_of_keys(kRole) ? given.value_width : given.key_width, [&](auto part) {
+  with_sixteens(has_rows_of_keys(kRole) ? given.value_width : given.key_width, [&](auto part) {
     using OneWalk = Walk<kRole, part()>;
     const int blocks = given.batch * given.heads * OneWalk::groups(given);
     for (int i = 0; i < blocks; ++i)

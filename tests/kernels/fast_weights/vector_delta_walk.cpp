@@ -19,7 +19,7 @@ namespace {
 template <DeltaRole kRole>
 void run_walk(const DeltaProblem& problem) {
   const VectorDecay& given = problem.given.sum;
-  with_lanes(given.key_width, [&](auto lanes) {
+  with_sixteens(given.key_width, [&](auto lanes) {
     using OneWalk = DeltaWalk<kRole, lanes()>;
     const int blocks = given.batch * given.heads * OneWalk::groups(given);
     for (int i = 0; i < blocks; ++i)
