@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/ops/cpu_delta_rule.h"
+#include "memory/ops/cpu_fast_weights.h"
 #include "memory/ops/ops_cuda.h"
 #include "memory/ops/vector_decay_cuda.h"
 #include "nn/device/autocast.h"
@@ -186,9 +186,31 @@ Carried carry_delta(const ChunkDecay& decay, const Tensor& key_nMCK, const Tenso
   return {torch::stack(starts), torch::stack(all), state_MKV};
 }
 
-// Whether it is S <- S + b k (v - k^T S) and no more.
-bool is_delta_rule_alone(const FastWeightRule& rule, const FastWeightInput& input) {
-  return rule.delta && rule.attention_norm == AttentionNorm::kNone && !input.log_decay.defined();
+// What the loops for a CPU are given: behind a row's end nothing is written and nothing decays. An attention norm of
+// the sum rule is one more channel of the values, of ones, which its state has, too.
+cpu::FastWeightsInput input_of_loops(const FastWeightRule& rule, const FastWeightInput& input,
+                                     const FastWeightState& state, const Tensor& lengths_B) {
+  const Tensor behind_BT1 =
+      (torch::arange(input.key.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
+  const bool normed = rule.attention_norm != AttentionNorm::kNone;
+  return {
+      .delta = rule.delta,
+      .scale = read_scale(rule.attention_norm, input.key.size(3)),
+      .query_BTHK = input.query,
+      .key_BTHK = input.key,
+      .value_BTHV = normed ? torch::constant_pad_nd(input.value, {0, 1}, /*value=*/1) : input.value,
+      .write_BTH = input.write.masked_fill(behind_BT1, 0),
+      .log_decay_BTHX =
+          input.log_decay.defined() ? input.log_decay.masked_fill(behind_BT1.unsqueeze(3), 0) : input.log_decay,
+      .state_BHKV = normed ? torch::cat({state.weights_BHKV, state.key_sum_BHK.unsqueeze(3)}, 3) : state.weights_BHKV};
+}
+
+FastWeightResult by_loops(const FastWeightRule& rule, const cpu::FastWeightsInput& input) {
+  const auto [output, last] = cpu::fast_weights(input);
+  if (rule.attention_norm == AttentionNorm::kNone) return {output, {last, {}, {}}};
+  const std::int64_t width = output.size(3) - 1;
+  return {divided(rule, output.narrow(3, 0, width), output.narrow(3, width, 1), {}),
+          {last.narrow(3, 0, width).contiguous(), last.select(3, width).contiguous(), {}}};
 }
 
 }  // namespace
@@ -203,13 +225,10 @@ FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput&
   const bool vector_decay = input.log_decay.defined() && input.log_decay.size(3) > 1;
   const auto dtype = at::toOpMathType(input.value.scalar_type());
   const ComputeIn products(input.key.device(), dtype);
-  if (is_delta_rule_alone(rule, input) &&
-      cpu::supports_delta_rule(input.query, input.key, input.value, input.write, state.weights_BHKV)) {
-    const Tensor behind_BT1 = (torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
-    const auto [output_BTHV, last_BHKV] = cpu::delta_rule(input.query, input.key, input.value,
-                                                          input.write.masked_fill(behind_BT1, 0), state.weights_BHKV);
-    return {output_BTHV, {last_BHKV, {}, {}}};
-  }
+  if (!rule.log_write && !(rule.delta && rule.attention_norm != AttentionNorm::kNone))
+    if (const cpu::FastWeightsInput own = input_of_loops(rule, input, state, lengths_B);
+        cpu::supports_fast_weights(own))
+      return by_loops(rule, own);
   const Chunks chunks(steps, vector_decay ? kVectorDecayChunk : kFastWeightChunk, dtype);
   const auto matrices = [&](const Tensor& x_BHX) { return x_BHX.to(dtype).flatten(0, 1); };
 

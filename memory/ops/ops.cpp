@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "memory/ops/cpu_attention.h"
-#include "memory/ops/cpu_delta_rule.h"
 #include "memory/ops/ops_cuda.h"
 #include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"

@@ -23,24 +23,27 @@ struct Product {
   const float* positive = nullptr;
 };
 
-// Rows of the delta rule of one head (memory/ops/ops.h) from one state on; all pointers are at step 0.
-struct DeltaRule {
-  std::int64_t steps, key_width, value_width;
-  std::int64_t key_stride, value_stride, beta_stride;  // from one step to the next; that of queries is the keys'
-  float scale;                                         // of the output
-  const float *query, *key, *value, *beta;
-  float* output;       // stride value_stride
-  float* state;        // [key_width, value_width], in place
-  float* saved_state;  // after each kDeltaSaved steps and at the end; null: not kept
-  float* update;       // [steps, value_width], of saved_state as well
+// Steps of the fast weights of one head (memory/ops/fast_weight_ops.h) from one state on, by the delta rule or the sum
+// rule, without an attention norm; all pointers are at step 0.
+struct FastWeights {
+  bool delta;  // else the sum rule
+  std::int64_t steps, heads, key_width, value_width;
+  std::int64_t decay_width;                              // 0: nothing decays; 1: all of S alike; or key_width
+  float scale;                                           // of the output
+  const float *query, *key, *value, *write, *log_decay;  // `heads` times their width from one step to the next
+  float* output;                                         // as value
+  float* state;                                          // [key_width, value_width], in place
+  float* saved_state;        // after each kFastWeightsSaved steps and at the end; null: not kept
+  float* update;             // [steps, value_width]: what was written, of saved_state as well
+  const float* first_state;  // of the backward pass with a decay
 };
-inline constexpr std::int64_t kDeltaSaved = 32;
+inline constexpr std::int64_t kFastWeightsSaved = 32;
 
-struct DeltaRuleBackward {
-  DeltaRule forward;      // with what it saved; its output and state are not read
-  const float* d_output;  // strides as forward's
+struct FastWeightsBackward {
+  FastWeights forward;    // with what it saved; its output and state are not read
+  const float* d_output;  // as forward's
   float* d_state;         // of the last state; then of the first one
-  float *d_query, *d_key, *d_value, *d_beta;
+  float *d_query, *d_key, *d_value, *d_write, *d_log_decay;
 };
 
 // Scores of some queries with some keys on their way to a softmax over the keys from `window - 1` steps back on, and to
@@ -79,14 +82,14 @@ struct Kernels {
   // dot [queries]: of output and its gradient.
   void (*attention_weights_backward)(const AttentionRows& rows, const float* log_sum, const float* dot, float* scores,
                                      float* d_weights);
-  void (*delta_rule)(const DeltaRule& rule, float* scratch);  // delta_rule_scratch() floats
-  void (*delta_rule_backward)(const DeltaRuleBackward& rule, float* scratch);
+  void (*fast_weights)(const FastWeights& rule, float* scratch);  // fast_weights_scratch() floats
+  void (*fast_weights_backward)(const FastWeightsBackward& rule, float* scratch);
 };
 
 inline std::int64_t product_scratch(std::int64_t columns) { return 256 * (columns + 64); }
-inline std::int64_t delta_rule_scratch(std::int64_t key_width, std::int64_t value_width) {
+inline std::int64_t fast_weights_scratch(std::int64_t key_width, std::int64_t value_width, bool decays) {
   const std::int64_t keys = (key_width + 15) / 16 * 16, values = (value_width + 15) / 16 * 16;
-  return 4 * keys * values + 8 * (keys + values);
+  return (4 + (decays ? kFastWeightsSaved : 0)) * keys * values + 8 * (keys + values);
 }
 
 // Those of the fastest instruction set that this processor has.

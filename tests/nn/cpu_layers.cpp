@@ -153,45 +153,54 @@ TEST_CASE("every instruction set computes the same to rounding, and drops the sa
   }
 }
 
-TEST_CASE("the delta rule and attention are the same to rounding in every instruction set") {
+TEST_CASE("fast weights and attention are the same to rounding in every instruction set") {
   torch::manual_seed(8);
-  const std::int64_t steps = 70, width = 21, saved = (steps + cpu::kDeltaSaved - 1) / cpu::kDeltaSaved;
+  const std::int64_t steps = 70, width = 21, saved = (steps + cpu::kFastWeightsSaved - 1) / cpu::kFastWeightsSaved;
   const auto random = [&] { return 0.3 * torch::randn({steps, width}); };
-  const Tensor query = random(), key = random(), value = random(), beta = torch::rand({steps}), d = random();
+  const Tensor query = random(), key = random(), value = random(), write = torch::rand({steps}), d = random(),
+               log_decay = -random().abs(), before = 0.3 * torch::randn({width, width});
   const auto numbers = [](const Tensor& tensor) { return tensor.data_ptr<float>(); };
   std::vector<Tensor> first;
   for (int set = 0; const cpu::Kernels* const kernels = cpu::usable_kernels(set); ++set) {
     CAPTURE(set);
-    std::vector<float> scratch(
-        static_cast<std::size_t>(std::max(cpu::delta_rule_scratch(width, width), cpu::product_scratch(steps))));
+    std::vector<float> scratch(static_cast<std::size_t>(
+        std::max(cpu::fast_weights_scratch(width, width, /*decays=*/true), cpu::product_scratch(steps))));
     const auto zeros = [&](std::int64_t rows) { return torch::zeros({rows, width}); };
-    const Tensor output = zeros(steps), state = zeros(width), kept = torch::zeros({saved, width, width}),
-                 update = zeros(steps), d_state = zeros(width), d_query = zeros(steps), d_key = zeros(steps),
-                 d_value = zeros(steps), d_beta = torch::zeros({steps});
-    const cpu::DeltaRule rule{.steps = steps,
-                              .key_width = width,
-                              .value_width = width,
-                              .key_stride = width,
-                              .value_stride = width,
-                              .beta_stride = 1,
-                              .scale = 0.5F,
-                              .query = numbers(query),
-                              .key = numbers(key),
-                              .value = numbers(value),
-                              .beta = numbers(beta),
-                              .output = numbers(output),
-                              .state = numbers(state),
-                              .saved_state = numbers(kept),
-                              .update = numbers(update)};
-    kernels->delta_rule(rule, scratch.data());
-    kernels->delta_rule_backward({.forward = rule,
-                                  .d_output = numbers(d),
-                                  .d_state = numbers(d_state),
-                                  .d_query = numbers(d_query),
-                                  .d_key = numbers(d_key),
-                                  .d_value = numbers(d_value),
-                                  .d_beta = numbers(d_beta)},
-                                 scratch.data());
+    std::vector<Tensor> all;
+    for (const bool delta : {true, false})
+      for (const std::int64_t decay_width : {std::int64_t{0}, std::int64_t{1}, width}) {
+        const Tensor output = zeros(steps), state = before.clone(), kept = torch::zeros({saved, width, width}),
+                     update = zeros(steps), d_state = zeros(width), d_query = zeros(steps), d_key = zeros(steps),
+                     d_value = zeros(steps), d_write = torch::zeros({steps}), d_log_decay = zeros(steps);
+        const cpu::FastWeights rule{.delta = delta,
+                                    .steps = steps,
+                                    .heads = 1,
+                                    .key_width = width,
+                                    .value_width = width,
+                                    .decay_width = decay_width,
+                                    .scale = 0.5F,
+                                    .query = numbers(query),
+                                    .key = numbers(key),
+                                    .value = numbers(value),
+                                    .write = numbers(write),
+                                    .log_decay = numbers(log_decay),
+                                    .output = numbers(output),
+                                    .state = numbers(state),
+                                    .saved_state = numbers(kept),
+                                    .update = numbers(update),
+                                    .first_state = numbers(before)};
+        kernels->fast_weights(rule, scratch.data());
+        kernels->fast_weights_backward({.forward = rule,
+                                        .d_output = numbers(d),
+                                        .d_state = numbers(d_state),
+                                        .d_query = numbers(d_query),
+                                        .d_key = numbers(d_key),
+                                        .d_value = numbers(d_value),
+                                        .d_write = numbers(d_write),
+                                        .d_log_decay = numbers(d_log_decay)},
+                                       scratch.data());
+        all.insert(all.end(), {output, state, kept, d_state, d_query, d_key, d_value, d_write, d_log_decay});
+      }
 
     const std::int64_t seed_tick[2] = {9, 4};
     const cpu::AttentionRows rows{.queries = steps,
@@ -208,8 +217,7 @@ TEST_CASE("the delta rule and attention are the same to rounding in every instru
     kernels->attention_weights(rows, numbers(scores), numbers(log_sum));
     kernels->attention_weights_backward(rows, numbers(log_sum), numbers(dot), numbers(again), numbers(d_weights));
     CHECK(difference(again, scores) < kBound);
-    const std::vector<Tensor> all = {output,  state,  kept,   d_state, d_query,  d_key,
-                                     d_value, d_beta, scores, log_sum, d_weights};
+    all.insert(all.end(), {scores, log_sum, d_weights});
     if (first.empty()) first = all;
     for (std::size_t i = 0; i < all.size(); ++i) {
       CAPTURE(i);

@@ -1,4 +1,5 @@
-// Delta rule and attention on the CPU in float32 against LibTorch's operations in double precision (memory/ops/ops.h).
+// Fast weights and attention on the CPU in float32 against LibTorch's operations in double precision
+// (memory/ops/ops.h).
 #include <doctest/doctest.h>
 
 #include <array>
@@ -64,6 +65,51 @@ TEST_CASE("the delta rule in float32 is that in double precision, from a state o
             return {out.output_BTHV, out.state.weights_BHKV};
           });
   }
+}
+
+TEST_CASE("fast weights of every rule, decay and norm in float32 are those in double precision, from a state on") {
+  torch::manual_seed(4);
+  struct Rule {
+    FastWeightRule rule;
+    std::int64_t decay_width;  // 0: nothing decays
+    double decay = 0.2;        // its logarithm is -3 times this to 0
+  };
+  constexpr std::int64_t kKeys = 7;
+  std::vector<Rule> rules;
+  for (const FastWeightRule& rule : {FastWeightRule{true}, FastWeightRule{false}})
+    for (const std::int64_t decay_width : {std::int64_t{0}, std::int64_t{1}, kKeys})
+      rules.push_back({rule, decay_width});
+  for (const AttentionNorm norm : {AttentionNorm::kSum, AttentionNorm::kAtLeastOne})
+    for (const std::int64_t decay_width : {0, 1}) rules.push_back({{false, norm}, decay_width});
+  rules.push_back({{true}, kKeys, 20});  // that keeps next to nothing
+  rules.push_back({{true}, 1, 0.003});   // and next to all
+  for (const Rule& r : rules)
+    for (const std::int64_t steps : {1, 32, 33, 100}) {
+      CAPTURE(r.rule.delta);
+      CAPTURE(static_cast<int>(r.rule.attention_norm));
+      CAPTURE(r.decay_width);
+      CAPTURE(steps);
+      const std::int64_t batch = 3, heads = 2, values = 20;
+      const bool normed = r.rule.attention_norm != AttentionNorm::kNone;
+      const Tensor lengths = torch::tensor({steps, (steps + 1) / 2, std::int64_t{1}});
+      const auto random = [&](std::int64_t width) { return torch::randn({batch, steps, heads, width}); };
+      std::vector<Tensor> inputs{random(kKeys), random(kKeys), random(values), torch::rand({batch, steps, heads}),
+                                 torch::randn({batch, heads, kKeys, values})};
+      if (normed) inputs.push_back(torch::rand({batch, heads, kKeys}) + 1);
+      if (r.decay_width > 0) inputs.push_back(-3 * r.decay * torch::rand({batch, steps, heads, r.decay_width}));
+      check(inputs, [&](const auto& in) -> std::vector<Tensor> {
+        // A sum of keys is divided by: of positive features.
+        const auto feature = [&](const Tensor& x) { return normed ? l2_normalize(x.abs() + 0.1) : l2_normalize(x); };
+        const FastWeightResult out = fast_weights(
+            r.rule, {feature(in[0]), feature(in[1]), in[2], 1.5 * in[3], r.decay_width > 0 ? in.back() : Tensor()},
+            {in[4], normed ? in[5] : Tensor(), {}}, lengths);
+        // What is behind the lengths is nothing to compare.
+        const Tensor valid = (torch::arange(steps) < lengths.unsqueeze(1)).unsqueeze(2).unsqueeze(3);
+        std::vector<Tensor> outputs{torch::where(valid, out.output_BTHV, 0), out.state.weights_BHKV};
+        if (normed) outputs.push_back(out.state.key_sum_BHK);
+        return outputs;
+      });
+    }
 }
 
 TEST_CASE("attention in float32 is that in double precision, whatever the window, with and without dropped weights") {
