@@ -216,10 +216,150 @@ std::vector<TunedPlace> places_of(const std::vector<const PlannedRun*>& runs, st
   return places;
 }
 
+// What a call is to do, before anything is written.
+struct Call {
+  fs::path directory, tuning;
+  Shard shard;
+  Wanted wanted;
+  Earlier earlier;
+  TuneRecords chosen_earlier = {};            // by places that an earlier report has
+  std::vector<PlannedRun> all = {};           // runs of the experiment
+  std::vector<const PlannedRun*> runs = {};   // of this call
+  std::vector<const PlannedRun*> to_do = {};  // of them those that are not finished
+  std::vector<TunedPlace> tuned_places = {};  // of them, with [tune]
+  std::vector<TunedPlace> places = {};        // of those the ones that have still to choose
+  Machine machine = {};
+};
+
+Call plan_call(const CompareOptions& options, const CommandLine& line) {
+  Call call{.directory = options.run,
+            .tuning = tuning_folder(options.run),
+            .shard = parse_shard(options.shard),
+            .wanted = find_experiment(options, line.settings),
+            .earlier = find_earlier(options)};
+  const Experiment& experiment = call.wanted.all;
+  std::vector<TunedPlace> all_places;
+  // Of the whole experiment: whether all memories have as many tries does not depend on what is selected.
+  if (experiment.tune) all_places = plan_tries(experiment, call.tuning);
+  // What an earlier report has chosen is not tried again.
+  call.chosen_earlier = call.earlier.runs.tuning(all_places);
+  call.all = plan_runs(experiment, call.directory, call.chosen_earlier);
+  call.runs = runs_of_call(call.all, call.wanted.now, call.shard);
+  if (call.runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");
+  if (options.tune_only && !experiment.tune) throw UserError("--tune-only is for an experiment with a section [tune]");
+  call.tuned_places = places_of(call.runs, all_places);
+  std::vector<const PlannedRun*> untuned = call.runs;
+  std::erase_if(untuned, [](const PlannedRun* run) { return run->tuned.has_value(); });
+  call.places = places_of(untuned, std::move(all_places));
+  if (!call.places.empty() && call.shard.count > 1)
+    throw UserError(
+        "--shard " + options.shard + " and [tune] of which " + counted(call.places.size(), "place") +
+        (call.places.size() == 1 ? " has" : " have") +
+        " still to choose contradict each other: tune with --tune-only and without --shard first, on as many "
+        "machines as share the folder");
+  for (const PlannedRun* run : call.runs)
+    if (read_run_state(*run, call.earlier.runs).stage != RunStage::kFinished) call.to_do.push_back(run);
+  std::vector<const PlannedRun*> with_tries = call.to_do;
+  for (const TunedPlace& place : call.places)
+    for (const PlannedRun& run : place.runs) with_tries.push_back(&run);
+  call.machine = find_machine(options.pool, with_tries);
+  check_memory_of_runs(with_tries, call.machine);
+  return call;
+}
+
+void print_call(const Call& call, const std::string& shard) {
+  if (!call.wanted.all.question.empty())
+    std::cout << wrapped(one_line(call.wanted.all.question), 0, kScreenColumns) << "\n";
+  std::cout << size_text(call.wanted.now)
+            << (call.shard.count > 1 ? ", shard " + shard + ": " + counted(call.runs.size(), "run") : "") << ", in "
+            << call.directory.string() << "\n"
+            << call.to_do.size() << " of " << call.runs.size() << " to do, " << machine_text(call.machine) << std::endl;
+}
+
+void print_plan(const Call& call) {
+  const std::optional<TuneOptions>& tune = call.wanted.all.tune;
+  print_tasks(call.wanted.now, call.runs);
+  print_budgets(call.wanted.now, call.runs);
+  if (tune) print_tuning(*tune, call.tuned_places, call.runs);
+  std::cout << std::flush;
+  if (!call.to_do.empty()) print_estimate(call.to_do, call.machine, tune ? &*tune : nullptr, call.places);
+}
+
+void write_call(const Call& call) {
+  write_plan(call.directory, call.wanted.all, call.all);
+  if (call.earlier.to_keep)
+    replace_file(EarlierRuns::file_of(call.directory), [&](std::ostream& out) { out << *call.earlier.to_keep; });
+  for (const auto& [place, record] : call.chosen_earlier)
+    if (const fs::path file = record_file(call.tuning, place); !read_tune_record(file).chosen)
+      write_tune_record(file, record);
+}
+
 int say_stopped(int signal, const fs::path& directory) {
   std::cout << "Stopped by " << signal_name(signal) << ". To go on:\n  "
             << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
   return kSignalStatus + signal;
+}
+
+int tune_alone(Call& call, TakenSignals& signals) {
+  const TuningEnd end = run_tuning(call.tuning, *call.wanted.all.tune, call.places, call.machine, signals);
+  if (end.signal != 0) return say_stopped(end.signal, call.directory);
+  if (!end.failure.empty()) throw std::runtime_error(end.failure);
+  std::cout << "All settings are chosen. To go on:\n  "
+            << shell_command({"engram", "compare", "--run", call.directory.string()}) << std::endl;
+  return 0;
+}
+
+// `not_tuned`: why some places have not chosen; empty: all have.
+int say_end(const Call& call, std::vector<EndedRun> failed, const std::string& not_tuned) {
+  std::erase_if(failed, [](const EndedRun& ended) { return ended.run->try_number > 0; });
+  if (failed.empty() && !not_tuned.empty()) throw std::runtime_error(not_tuned);
+  const std::string runs = counted(call.runs.size(), "run");
+  if (failed.empty()) {
+    std::cout << (call.runs.size() == 1 ? "The run is finished" : "All " + runs + " are finished") << ". What next:\n  "
+              << shell_command({"engram", "compare", "report", call.directory.string()}) << std::endl;
+    return 0;
+  }
+  const EndedRun& first = failed.front();
+  throw std::runtime_error(std::to_string(failed.size()) + " of " + runs + " failed: " + first.run->name() + " (" +
+                           failure_text(first.failure) + ")" +
+                           (failed.size() > 1 ? " and others, see " + (call.directory / "failures").string() : "") +
+                           "; the same command tries again" + (not_tuned.empty() ? "" : "; and " + not_tuned));
+}
+
+int run_call(Call& call, TakenSignals& signals) {
+  const Experiment& experiment = call.wanted.all;
+  if (!call.places.empty())
+    std::cout << tuning_text(call.places, *experiment.tune) << " A place's runs begin when it has chosen." << std::endl;
+  write_try_configs(call.places);
+  Tuning tuning(call.tuning, experiment.tune.value_or(TuneOptions{}), call.places);
+  ProcessLauncher launcher(call.machine, signals);
+  LivePage page(call.directory, experiment, call.all, call.earlier.runs);
+  std::deque<PlannedRun> of_chosen;
+  const RunsOutcome outcome = [&] {
+    CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), call.runs, call.machine.runs_at_once(), &page);
+    // With what was chosen, which the seeds of the comparison have had no part in.
+    const auto runs_of = [&](const std::vector<std::string>& chosen) {
+      const std::vector<PlannedRun> planned = plan_runs(experiment, call.directory);
+      write_plan(call.directory, experiment, planned);
+      page.plan(planned);
+      for (const std::string& place : chosen) progress.say(chosen_text(call.tuning, place));
+      std::vector<const PlannedRun*> own;
+      for (const PlannedRun* run : runs_of_call(planned, call.wanted.now, call.shard))
+        if (std::ranges::find(chosen, run->place()) != chosen.end()) own.push_back(&of_chosen.emplace_back(*run));
+      return own;
+    };
+    std::vector<const PlannedRun*> tuned = call.runs;
+    if (experiment.tune) std::erase_if(tuned, [](const PlannedRun* run) { return !run->tuned; });
+    TunedRuns source(tuning, std::move(tuned), runs_of);
+    return run_all(source, call.earlier.runs, call.machine, launcher, progress);
+  }();  // its live line is gone
+  try {
+    if (!call.to_do.empty()) page.finish();
+  } catch (const std::exception& error) {  // the runs themselves are there
+    std::cerr << "engram: the page is not written: " << error.what() << std::endl;
+  }
+  if (outcome.stopped) return say_stopped(launcher.stopped_by(), call.directory);
+  return say_end(call, outcome.failed, why_not_tuned(call.tuning, tuning.outcome(outcome.failed), call.places));
 }
 
 }  // namespace
@@ -237,120 +377,20 @@ int run_compare(const std::vector<std::string>& arguments) {
   if (!line) return 0;
   std::optional<TakenSignals> signals;
   if (!options.dry_run) signals.emplace({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD});
-  const Shard shard = parse_shard(options.shard);
-  const fs::path directory = options.run;
-  const Wanted wanted = find_experiment(options, line->settings);
-  const Earlier earlier = find_earlier(options);
-  std::vector<TunedPlace> all_places;
-  // Of the whole experiment: whether all memories have as many tries does not depend on what is selected.
-  if (wanted.all.tune) all_places = plan_tries(wanted.all, tuning_folder(directory));
-  // What an earlier report has chosen is not tried again.
-  const TuneRecords chosen_earlier = earlier.runs.tuning(all_places);
-  std::vector<PlannedRun> all = plan_runs(wanted.all, directory, chosen_earlier);
-  std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
-  if (runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");
-  if (options.tune_only && !wanted.all.tune) throw UserError("--tune-only is for an experiment with a section [tune]");
-  const std::vector<TunedPlace> tuned_places = places_of(runs, all_places);
-  std::vector<const PlannedRun*> untuned = runs;
-  std::erase_if(untuned, [](const PlannedRun* run) { return run->tuned.has_value(); });
-  std::vector<TunedPlace> places = places_of(untuned, all_places);
-  if (!places.empty() && shard.count > 1)
-    throw UserError(
-        "--shard " + options.shard + " and [tune] of which " + counted(places.size(), "place") +
-        (places.size() == 1 ? " has" : " have") +
-        " still to choose contradict each other: tune with --tune-only and without --shard first, on as many "
-        "machines as share the folder");
-  std::vector<const PlannedRun*> to_do;
-  for (const PlannedRun* run : runs)
-    if (read_run_state(*run, earlier.runs).stage != RunStage::kFinished) to_do.push_back(run);
-  std::vector<const PlannedRun*> tries;
-  for (const TunedPlace& place : places)
-    for (const PlannedRun& run : place.runs) tries.push_back(&run);
-  std::vector<const PlannedRun*> with_tries = to_do;
-  with_tries.insert(with_tries.end(), tries.begin(), tries.end());
-  const Machine machine = find_machine(options.pool, with_tries);
-  check_memory_of_runs(with_tries, machine);
-
-  if (!wanted.all.question.empty()) std::cout << wrapped(one_line(wanted.all.question), 0, kScreenColumns) << "\n";
-  std::cout << size_text(wanted.now)
-            << (shard.count > 1 ? ", shard " + options.shard + ": " + counted(runs.size(), "run") : "") << ", in "
-            << directory.string() << "\n"
-            << to_do.size() << " of " << runs.size() << " to do, " << machine_text(machine) << std::endl;
+  Call call = plan_call(options, *line);
+  print_call(call, options.shard);
   if (options.dry_run) {
-    print_tasks(wanted.now, runs);
-    print_budgets(wanted.now, runs);
-    if (wanted.all.tune) print_tuning(*wanted.all.tune, tuned_places, runs);
-    std::cout << std::flush;
-    if (!to_do.empty()) print_estimate(to_do, machine, wanted.all.tune ? &*wanted.all.tune : nullptr, places);
+    print_plan(call);
     return 0;
   }
-
+  const Machine& machine = call.machine;
   if (machine.gpus > 0)
     if (const std::string advice = sharing_advice((machine.runs_at_once() + machine.gpus - 1) / machine.gpus,
                                                   has_multi_process_service(), gpu_share());
         !advice.empty())
       std::cout << advice << std::endl;
-  write_plan(directory, wanted.all, all);
-  if (earlier.to_keep)
-    replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
-  for (const auto& [place, record] : chosen_earlier)
-    if (const fs::path file = record_file(tuning_folder(directory), place); !read_tune_record(file).chosen)
-      write_tune_record(file, record);
-  const fs::path tuning = tuning_folder(directory);
-  if (options.tune_only) {
-    const TuningEnd end = run_tuning(tuning, *wanted.all.tune, places, machine, *signals);
-    if (end.signal != 0) return say_stopped(end.signal, directory);
-    if (!end.failure.empty()) throw std::runtime_error(end.failure);
-    std::cout << "All settings are chosen. To go on:\n  "
-              << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
-    return 0;
-  }
-  if (!places.empty())
-    std::cout << tuning_text(places, *wanted.all.tune) << " A place's runs begin when it has chosen." << std::endl;
-  write_try_configs(places);
-  Tuning tries_to_do(tuning, wanted.all.tune.value_or(TuneOptions{}), places);
-  ProcessLauncher launcher(machine, *signals);
-  LivePage page(directory, wanted.all, all, earlier.runs);
-  std::deque<PlannedRun> chosen_runs;
-  const RunsOutcome outcome = [&] {
-    CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once(), &page);
-    // With what was chosen, which the seeds of the comparison have had no part in.
-    const auto runs_of = [&](const std::vector<std::string>& chosen) {
-      const std::vector<PlannedRun> planned = plan_runs(wanted.all, directory);
-      write_plan(directory, wanted.all, planned);
-      page.plan(planned);
-      for (const std::string& place : chosen) progress.say(chosen_text(tuning, place));
-      std::vector<const PlannedRun*> own;
-      for (const PlannedRun* run : runs_of_call(planned, wanted.now, shard))
-        if (std::ranges::find(chosen, run->place()) != chosen.end()) own.push_back(&chosen_runs.emplace_back(*run));
-      return own;
-    };
-    std::vector<const PlannedRun*> tuned = runs;
-    if (wanted.all.tune) std::erase_if(tuned, [](const PlannedRun* run) { return !run->tuned; });
-    TunedRuns source(tries_to_do, std::move(tuned), runs_of);
-    return run_all(source, earlier.runs, machine, launcher, progress);
-  }();  // its live line is gone
-  const std::string not_tuned =
-      outcome.stopped ? "" : why_not_tuned(tuning, tries_to_do.outcome(outcome.failed), places);
-  try {
-    if (!to_do.empty()) page.finish();
-  } catch (const std::exception& error) {  // the runs themselves are there
-    std::cerr << "engram: the page is not written: " << error.what() << std::endl;
-  }
-  if (outcome.stopped) return say_stopped(launcher.stopped_by(), directory);
-  std::vector<EndedRun> failed = outcome.failed;
-  std::erase_if(failed, [](const EndedRun& ended) { return ended.run->try_number > 0; });
-  if (failed.empty() && !not_tuned.empty()) throw std::runtime_error(not_tuned);
-  if (failed.empty()) {
-    std::cout << (runs.size() == 1 ? "The run is finished" : "All " + counted(runs.size(), "run") + " are finished")
-              << ". What next:\n  " << shell_command({"engram", "compare", "report", directory.string()}) << std::endl;
-    return 0;
-  }
-  const EndedRun& first = failed.front();
-  throw std::runtime_error(std::to_string(failed.size()) + " of " + counted(runs.size(), "run") +
-                           " failed: " + first.run->name() + " (" + failure_text(first.failure) + ")" +
-                           (failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +
-                           "; the same command tries again" + (not_tuned.empty() ? "" : "; and " + not_tuned));
+  write_call(call);
+  return options.tune_only ? tune_alone(call, *signals) : run_call(call, *signals);
 }
 
 }  // namespace engram
