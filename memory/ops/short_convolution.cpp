@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include "memory/ops/cpu_short_convolution.h"
+#include "nn/cpu/layers.h"
+
 namespace engram {
 
 using torch::Tensor;
@@ -13,6 +16,7 @@ ShortConvolution::ShortConvolution(std::int64_t channels, std::int64_t width, bo
 }
 
 Tensor ShortConvolution::convolve(const Tensor& x) const {
+  if (cpu::takes(x) && cpu::takes(weight_CW_)) return cpu::short_convolution(x, weight_CW_, bias_C_);
   const std::int64_t steps = x.size(1) - width_ + 1;
   Tensor y = bias_C_;
   for (std::int64_t j = 0; j < width_; ++j) {

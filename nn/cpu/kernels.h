@@ -46,6 +46,14 @@ struct FastWeightsBackward {
   float *d_query, *d_key, *d_value, *d_write, *d_log_decay;
 };
 
+// A causal convolution of each channel of one row (memory/ops/short_convolution.h).
+struct ShortConvolution {
+  std::int64_t steps, channels, width;
+  const float* x;       // [steps + width - 1, channels]: what was before comes first
+  const float* weight;  // [width, channels], the present step's last
+  const float* bias;    // [channels]; null: none
+};
+
 // Scores of some queries with some keys on their way to a softmax over the keys from `window - 1` steps back on, and to
 // its dropout; query r stands at step first_query + r, key j at first_key + j.
 struct AttentionRows {
@@ -82,6 +90,10 @@ struct Kernels {
   // dot [queries]: of output and its gradient.
   void (*attention_weights_backward)(const AttentionRows& rows, const float* log_sum, const float* dot, float* scores,
                                      float* d_weights);
+  void (*short_convolution)(const ShortConvolution& convolution, float* y);
+  // d_x as x; of the row alone: d_weight as weight, d_bias [channels], null where there is none.
+  void (*short_convolution_backward)(const ShortConvolution& convolution, const float* d_y, float* d_x, float* d_weight,
+                                     float* d_bias);
   void (*fast_weights)(const FastWeights& rule, float* scratch);  // fast_weights_scratch() floats
   void (*fast_weights_backward)(const FastWeightsBackward& rule, float* scratch);
 };

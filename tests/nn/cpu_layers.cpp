@@ -153,7 +153,7 @@ TEST_CASE("every instruction set computes the same to rounding, and drops the sa
   }
 }
 
-TEST_CASE("fast weights and attention are the same to rounding in every instruction set") {
+TEST_CASE("fast weights, short convolutions and attention are the same to rounding in every instruction set") {
   torch::manual_seed(8);
   const std::int64_t steps = 70, width = 21, saved = (steps + cpu::kFastWeightsSaved - 1) / cpu::kFastWeightsSaved;
   const auto random = [&] { return 0.3 * torch::randn({steps, width}); };
@@ -201,6 +201,17 @@ TEST_CASE("fast weights and attention are the same to rounding in every instruct
                                        scratch.data());
         all.insert(all.end(), {output, state, kept, d_state, d_query, d_key, d_value, d_write, d_log_decay});
       }
+
+    const Tensor convolved = zeros(steps - 3), d_x = zeros(steps), d_weight = zeros(4), d_bias = torch::zeros({width});
+    const cpu::ShortConvolution convolution{.steps = steps - 3,
+                                            .channels = width,
+                                            .width = 4,
+                                            .x = numbers(query),
+                                            .weight = numbers(value),
+                                            .bias = numbers(key)};
+    kernels->short_convolution(convolution, numbers(convolved));
+    kernels->short_convolution_backward(convolution, numbers(d), numbers(d_x), numbers(d_weight), numbers(d_bias));
+    all.insert(all.end(), {convolved, d_x, d_weight, d_bias});
 
     const std::int64_t seed_tick[2] = {9, 4};
     const cpu::AttentionRows rows{.queries = steps,

@@ -1,5 +1,5 @@
-// Fast weights and attention on the CPU in float32 against LibTorch's operations in double precision
-// (memory/ops/ops.h).
+// Fast weights, short convolutions and attention on the CPU in float32 against LibTorch's operations in double
+// precision (memory/ops/ops.h).
 #include <doctest/doctest.h>
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "memory/ops/cpu_short_convolution.h"
 #include "memory/ops/ops.h"
 #include "nn/layers/dropout.h"
 #include "tests/memory/ops/delta_rule.h"
@@ -110,6 +111,27 @@ TEST_CASE("fast weights of every rule, decay and norm in float32 are those in do
         return outputs;
       });
     }
+}
+
+TEST_CASE("a short convolution in float32 is LibTorch's in double precision, of every width, with and without a bias") {
+  torch::manual_seed(5);
+  for (const bool bias : {false, true})
+    for (const std::int64_t width : {1, 2, 4, 7})
+      for (const auto& [steps, channels] :
+           std::vector<std::array<std::int64_t, 2>>{{1, 1}, {2, 20}, {50, 16}, {9, 35}}) {
+        CAPTURE(bias);
+        CAPTURE(width);
+        CAPTURE(channels);
+        std::vector<Tensor> inputs{torch::randn({3, steps + width - 1, channels}), torch::randn({channels, width})};
+        if (bias) inputs.push_back(torch::randn({channels}));
+        check(inputs, [&](const auto& in) -> std::vector<Tensor> {
+          const Tensor bias_C = bias ? in[2] : Tensor();
+          if (in[0].scalar_type() == torch::kFloat32) return {cpu::short_convolution(in[0], in[1], bias_C)};
+          return {torch::conv1d(in[0].transpose(1, 2), in[1].unsqueeze(1), bias_C, /*stride=*/at::IntArrayRef{1},
+                                /*padding=*/at::IntArrayRef{0}, /*dilation=*/at::IntArrayRef{1}, /*groups=*/channels)
+                      .transpose(1, 2)};
+        });
+      }
 }
 
 TEST_CASE("attention in float32 is that in double precision, whatever the window, with and without dropped weights") {
