@@ -75,6 +75,12 @@ Config published_run(const std::string& backbone, const std::string& device) {
       {{"task.preset", "visual_match_hqlt"}, {"memory.name", backbone}, {"run.device", device}});
 }
 
+void set_where_there(Config& config, const std::string& key, const std::string& value) {
+  OptionList options = config.options();
+  for (const Option& option : options.options())
+    if (option.name == key) return options.set(key, value);
+}
+
 void describe_bench(const CommandVisitor& visit) {
   visit("bench", OptionList(""), {});
   for (const Subject& subject : subjects()) subject.bench({{}, visit});

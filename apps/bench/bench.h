@@ -42,6 +42,9 @@ std::string fixed(double value, int digits, const std::string& unit = "");
 
 // The published visual-match run with this backbone. Throws UserError for an unknown backbone.
 Config published_run(const std::string& backbone, const std::string& device);
+// Sets the option where the config has it: a stack has its list of layers, some memories have no layers, width or
+// heads.
+void set_where_there(Config& config, const std::string& key, const std::string& value);
 
 // Actions for `steps` steps, uniformly random, drawn before the clock starts: [steps, num_envs].
 std::vector<std::int32_t> draw_actions(int steps, int num_envs, const ActionSpec& action);

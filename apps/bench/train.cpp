@@ -63,15 +63,10 @@ Config config_of(const TrainArguments& arguments, const std::string& memory, con
                                          {"evaluation.episodes", "1"},
                                          {"evaluation.final_episodes", "0"},
                                          {"checkpoint.every_minutes", "0"}});
-  OptionList options = config.options();
-  const auto set = [&](const std::string& key, const std::string& value) {
-    for (const Option& option : options.options())  // a stack has its list, a memory may have no width or heads
-      if (option.name == key) options.set(key, value);
-  };
-  set("memory.width", width);
-  set("memory.layers", "1");
+  set_where_there(config, "memory.width", width);
+  set_where_there(config, "memory.layers", "1");
   if (const std::int64_t channels = config.memory.width(); channels % kHeadWidth == 0)
-    set("memory.heads", std::to_string(channels / kHeadWidth));
+    set_where_there(config, "memory.heads", std::to_string(channels / kHeadWidth));
   config.memory.check();
   return config;
 }

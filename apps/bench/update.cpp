@@ -56,18 +56,20 @@ Size parse_size(const std::string& text) {
 
 // configs/small/visual_match.ini, but for how long it runs.
 Config quickstart(const std::string& backbone, const std::string& device) {
-  return Config::from_settings({{"task.name", "visual_match"},
-                                {"task.explore_steps", "2"},
-                                {"task.distractor_steps", "5"},
-                                {"task.reward_steps", "15"},
-                                {"task.final_reward", "10"},
-                                {"network.hidden_width", "64"},
-                                {"memory.name", backbone},
-                                {"memory.width", "32"},
-                                {"memory.layers", "1"},
-                                {"learner.learning_rate", "1e-3"},
-                                {"replay.batch_episodes", "16"},
-                                {"run.device", device}});
+  Config config = Config::from_settings({{"task.name", "visual_match"},
+                                         {"task.explore_steps", "2"},
+                                         {"task.distractor_steps", "5"},
+                                         {"task.reward_steps", "15"},
+                                         {"task.final_reward", "10"},
+                                         {"network.hidden_width", "64"},
+                                         {"memory.name", backbone},
+                                         {"learner.learning_rate", "1e-3"},
+                                         {"replay.batch_episodes", "16"},
+                                         {"run.device", device}});
+  set_where_there(config, "memory.width", "32");
+  set_where_there(config, "memory.layers", "1");
+  config.memory.check();
+  return config;
 }
 
 Config config_of(const std::string& backbone, Size size, const std::string& device) {
@@ -75,12 +77,10 @@ Config config_of(const std::string& backbone, Size size, const std::string& devi
   Config config = published_run(backbone, device);
   if (size == Size::kPublished) return config;
   const bool small = size == Size::k1x64;
-  Settings settings = {{"memory.width", small ? "64" : "100"}};
+  Settings settings = {{"memory.width", small ? "64" : "100"}, {"memory.layers", small ? "1" : "3"}};
   if (small) settings.insert(settings.end(), {{"network.hidden_width", "64"}, {"replay.batch_episodes", "32"}});
-  OptionList options = config.options();
-  for (const Option& option : options.options())  // a stack has its list
-    if (option.name == "memory.layers") settings.emplace_back("memory.layers", small ? "1" : "3");
-  for (const auto& [key, value] : settings) options.set(key, value);
+  for (const auto& [key, value] : settings) set_where_there(config, key, value);
+  config.memory.check();
   return config;
 }
 

@@ -61,10 +61,11 @@ struct Tensors {
 
 // work(m, scratch) for each memory.
 template <class Work>
-void each_memory(const Tensors& tensors, Work work) {
+void each_memory(const Tensors& tensors, bool delta, Work work) {
+  const std::int64_t floats = fast_weights_scratch(tensors.key_width(), tensors.value_width(),
+                                                   makes_states_again(delta, tensors.decay_width()));
   at::parallel_for(0, tensors.memories(), 1, [&](std::int64_t begin, std::int64_t end) {
-    float* const scratch =
-        scratch_of(fast_weights_scratch(tensors.key_width(), tensors.value_width(), tensors.decay_width() > 0)).data();
+    float* const scratch = scratch_of(floats).data();
     for (std::int64_t m = begin; m < end; ++m) work(m, scratch);
   });
 }
@@ -87,7 +88,7 @@ class FastWeightsFunction : public torch::autograd::Function<FastWeightsFunction
       update_MTV = torch::empty({in.memories(), in.steps(), in.value_width()}, torch::kFloat32);
     }
     const Tensor output = torch::empty(value.sizes(), torch::kFloat32), last = in.state_BHKV.detach().clone();
-    each_memory(in, [&](std::int64_t m, float* scratch) {
+    each_memory(in, delta, [&](std::int64_t m, float* scratch) {
       FastWeights memory = in.memory(delta, scale, m);
       memory.output = numbers_at(output, in.first(m, in.value_width()));
       memory.state = numbers_at(last, m * in.matrix());
@@ -117,7 +118,7 @@ class FastWeightsFunction : public torch::autograd::Function<FastWeightsFunction
     const Tensor d_query = torch::empty_like(in.query_BTHK), d_key = torch::empty_like(in.key_BTHK),
                  d_value = torch::empty_like(in.value_BTHV), d_write = torch::empty_like(in.write_BTH),
                  d_log_decay = decays ? torch::empty_like(in.log_decay_BTHX) : Tensor();
-    each_memory(in, [&](std::int64_t m, float* scratch) {
+    each_memory(in, delta, [&](std::int64_t m, float* scratch) {
       FastWeights memory = in.memory(delta, scale, m);
       memory.saved_state = numbers_at(saved[6], m * in.saved_states() * in.matrix());
       memory.update = numbers_at(saved[7], m * in.steps() * in.value_width());

@@ -186,6 +186,17 @@ Carried carry_delta(const ChunkDecay& decay, const Tensor& key_nMCK, const Tenso
   return {torch::stack(starts), torch::stack(all), state_MKV};
 }
 
+// Whether the loops for a CPU have the rule, and are not behind chunks: sums without a decay a channel are products of
+// matrices there, which are faster where a state is wider than a processor's first cache, or its keys than its values
+// (128 keys, on one core with AVX-512).
+bool loops_serve(const FastWeightRule& rule, const FastWeightInput& input) {
+  if (rule.log_write || (rule.delta && rule.attention_norm != AttentionNorm::kNone)) return false;
+  if (rule.delta || (input.log_decay.defined() && input.log_decay.size(3) > 1)) return true;
+  constexpr std::int64_t kFirstCacheFloats = 8192;
+  const std::int64_t keys = input.key.size(3), values = input.value.size(3);
+  return keys <= 2 * values && keys * (values + 1) <= kFirstCacheFloats;
+}
+
 // What the loops for a CPU are given: behind a row's end nothing is written and nothing decays. An attention norm of
 // the sum rule is one more channel of the values, of ones, which its state has, too.
 cpu::FastWeightsInput input_of_loops(const FastWeightRule& rule, const FastWeightInput& input,
@@ -225,7 +236,7 @@ FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput&
   const bool vector_decay = input.log_decay.defined() && input.log_decay.size(3) > 1;
   const auto dtype = at::toOpMathType(input.value.scalar_type());
   const ComputeIn products(input.key.device(), dtype);
-  if (!rule.log_write && !(rule.delta && rule.attention_norm != AttentionNorm::kNone))
+  if (loops_serve(rule, input))
     if (const cpu::FastWeightsInput own = input_of_loops(rule, input, state, lengths_B);
         cpu::supports_fast_weights(own))
       return by_loops(rule, own);

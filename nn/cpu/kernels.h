@@ -99,9 +99,11 @@ struct Kernels {
 };
 
 inline std::int64_t product_scratch(std::int64_t columns) { return 256 * (columns + 64); }
-inline std::int64_t fast_weights_scratch(std::int64_t key_width, std::int64_t value_width, bool decays) {
+// Whether the backward pass of fast weights makes the states of a block anew, from first_state on.
+inline bool makes_states_again(bool delta, std::int64_t decay_width) { return !delta || decay_width > 0; }
+inline std::int64_t fast_weights_scratch(std::int64_t key_width, std::int64_t value_width, bool states_again) {
   const std::int64_t keys = (key_width + 15) / 16 * 16, values = (value_width + 15) / 16 * 16;
-  return (4 + (decays ? kFastWeightsSaved : 0)) * keys * values + 8 * (keys + values);
+  return (4 + (states_again ? kFastWeightsSaved : 0)) * keys * values + 9 * (keys + values);
 }
 
 // Those of the fastest instruction set that this processor has.

@@ -164,7 +164,7 @@ TEST_CASE("fast weights, short convolutions and attention are the same to roundi
   for (int set = 0; const cpu::Kernels* const kernels = cpu::usable_kernels(set); ++set) {
     CAPTURE(set);
     std::vector<float> scratch(static_cast<std::size_t>(
-        std::max(cpu::fast_weights_scratch(width, width, /*decays=*/true), cpu::product_scratch(steps))));
+        std::max(cpu::fast_weights_scratch(width, width, /*states_again=*/true), cpu::product_scratch(steps))));
     const auto zeros = [&](std::int64_t rows) { return torch::zeros({rows, width}); };
     std::vector<Tensor> all;
     for (const bool delta : {true, false})

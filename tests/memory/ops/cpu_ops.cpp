@@ -74,6 +74,7 @@ TEST_CASE("fast weights of every rule, decay and norm in float32 are those in do
     FastWeightRule rule;
     std::int64_t decay_width;  // 0: nothing decays
     double decay = 0.2;        // its logarithm is -3 times this to 0
+    bool fresh = false;        // from a state of nothing on
   };
   constexpr std::int64_t kKeys = 7;
   std::vector<Rule> rules;
@@ -81,7 +82,8 @@ TEST_CASE("fast weights of every rule, decay and norm in float32 are those in do
     for (const std::int64_t decay_width : {std::int64_t{0}, std::int64_t{1}, kKeys})
       rules.push_back({rule, decay_width});
   for (const AttentionNorm norm : {AttentionNorm::kSum, AttentionNorm::kAtLeastOne})
-    for (const std::int64_t decay_width : {0, 1}) rules.push_back({{false, norm}, decay_width});
+    for (const std::int64_t decay_width : {0, 1})
+      for (const bool fresh : {false, true}) rules.push_back({{false, norm}, decay_width, 0.2, fresh});
   rules.push_back({{true}, kKeys, 20});  // that keeps next to nothing
   rules.push_back({{true}, 1, 0.003});   // and next to all
   for (const Rule& r : rules)
@@ -89,6 +91,7 @@ TEST_CASE("fast weights of every rule, decay and norm in float32 are those in do
       CAPTURE(r.rule.delta);
       CAPTURE(static_cast<int>(r.rule.attention_norm));
       CAPTURE(r.decay_width);
+      CAPTURE(r.fresh);
       CAPTURE(steps);
       const std::int64_t batch = 3, heads = 2, values = 20;
       const bool normed = r.rule.attention_norm != AttentionNorm::kNone;
@@ -99,11 +102,17 @@ TEST_CASE("fast weights of every rule, decay and norm in float32 are those in do
       if (normed) inputs.push_back(torch::rand({batch, heads, kKeys}) + 1);
       if (r.decay_width > 0) inputs.push_back(-3 * r.decay * torch::rand({batch, steps, heads, r.decay_width}));
       check(inputs, [&](const auto& in) -> std::vector<Tensor> {
-        // A sum of keys is divided by: of positive features.
-        const auto feature = [&](const Tensor& x) { return normed ? l2_normalize(x.abs() + 0.1) : l2_normalize(x); };
+        // A sum of keys is divided by: of features of which none is negative, half of them nothing at all, so that some
+        // norms are, too.
+        const auto feature = [&](const Tensor& x) { return normed ? x.clamp_min(0) : l2_normalize(x); };
         const FastWeightResult out = fast_weights(
             r.rule, {feature(in[0]), feature(in[1]), in[2], 1.5 * in[3], r.decay_width > 0 ? in.back() : Tensor()},
-            {in[4], normed ? in[5] : Tensor(), {}}, lengths);
+            {r.fresh ? 0 * in[4] : in[4],
+             !normed   ? Tensor()
+             : r.fresh ? 0 * in[5]
+                       : in[5],
+             {}},
+            lengths);
         // What is behind the lengths is nothing to compare.
         const Tensor valid = (torch::arange(steps) < lengths.unsqueeze(1)).unsqueeze(2).unsqueeze(3);
         std::vector<Tensor> outputs{torch::where(valid, out.output_BTHV, 0), out.state.weights_BHKV};
