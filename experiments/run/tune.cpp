@@ -144,10 +144,6 @@ void Tuning::end_rung(Place& place) {
     begin_rung(place);
 }
 
-bool Tuning::at_work() const {
-  return std::ranges::any_of(places_, [](const Place& place) { return !place.rung.empty(); });
-}
-
 TuneOutcome Tuning::outcome(const std::vector<EndedRun>& failed) const {
   TuneOutcome outcome{{}, diverged_};
   for (const EndedRun& ended : failed)

@@ -50,8 +50,6 @@ class Tuning final : public RunSource {
   std::vector<const PlannedRun*> next() override;
   void over(const PlannedRun& run) override;
 
-  // Whether a place still has runs ahead of it, or under way.
-  bool at_work() const;
   // The places that have chosen since the last call.
   std::vector<std::string> take_chosen() { return std::exchange(chosen_, {}); }
   // Of all that was run, this the part that failed.

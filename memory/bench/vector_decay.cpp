@@ -141,9 +141,9 @@ class VectorDeltaBench {
 
   ForwardBackward check() const {
     const auto some = [&](const Tensor& x) { return all_heads_checked(x.detach(), shape_); };
-    const Tensor output = cuda::vector_decay(
-        {shape_.scale(), inputs_[kQuery], inputs_[kKey], inputs_[kValue], inputs_[kLogDecay], inputs_[kStrength]},
-        length_B_);
+    const Tensor output = cuda::vector_decay({/*delta=*/true, shape_.scale(), inputs_[kQuery], inputs_[kKey],
+                                              inputs_[kValue], inputs_[kStrength], inputs_[kLogDecay]},
+                                             length_B_);
     const auto gradients = torch::autograd::grad({output}, inputs_, {d_output_BTHV_});
     std::vector<Tensor> exact;
     for (const Tensor& input : inputs_) exact.push_back(some(input));

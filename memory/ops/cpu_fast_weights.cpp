@@ -2,14 +2,11 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
+#include <optional>
 
 #include "nn/cpu/kernels.h"
-#include "nn/cpu/layers.h"
 #include "nn/cpu/rows.h"
 
 namespace engram::cpu {
@@ -73,14 +70,13 @@ void each_memory(const Tensors& tensors, bool delta, Work work) {
 class FastWeightsFunction : public torch::autograd::Function<FastWeightsFunction> {
  public:
   static variable_list forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
-                               const Tensor& write, const Tensor& log_decay, const Tensor& state, bool delta,
-                               double scale, bool keeps) {
-    const bool decays = log_decay.numel() > 0;
+                               const Tensor& write, const std::optional<Tensor>& log_decay, const Tensor& state,
+                               bool delta, double scale, bool keeps) {
     const Tensors in{query.contiguous(),
                      key.contiguous(),
                      value.contiguous(),
                      write.contiguous(),
-                     decays ? log_decay.contiguous() : Tensor(),
+                     log_decay ? log_decay->contiguous() : Tensor(),
                      state.contiguous()};
     Tensor saved_MSKV, update_MTV;
     if (keeps) {
@@ -137,26 +133,16 @@ class FastWeightsFunction : public torch::autograd::Function<FastWeightsFunction
   }
 };
 
-std::array<Tensor, 6> tensors_of(const FastWeightsInput& input) {
-  return {input.query_BTHK, input.key_BTHK, input.value_BTHV, input.write_BTH, input.log_decay_BTHX, input.state_BHKV};
-}
-
 }  // namespace
 
-bool supports_fast_weights(const FastWeightsInput& input) {
-  return std::ranges::all_of(tensors_of(input), [](const Tensor& x) { return !x.defined() || takes(x); });
-}
-
 std::pair<Tensor, Tensor> fast_weights(const FastWeightsInput& input) {
-  const bool keeps = torch::GradMode::is_enabled() && std::ranges::any_of(tensors_of(input), [](const Tensor& x) {
-                       return x.defined() && x.requires_grad();
-                     });
-  // An undefined tensor is no argument of a function: without decays an empty one.
-  const Tensor log_decay =
-      input.log_decay_BTHX.defined() ? input.log_decay_BTHX : input.write_BTH.detach().narrow(0, 0, 0);
+  const auto learns = [](const Tensor& x) { return x.defined() && x.requires_grad(); };
+  const bool keeps = torch::GradMode::is_enabled() &&
+                     (learns(input.query_BTHK) || learns(input.key_BTHK) || learns(input.value_BTHV) ||
+                      learns(input.write_BTH) || learns(input.log_decay_BTHX) || learns(input.state_BHKV));
   const variable_list out =
-      FastWeightsFunction::apply(input.query_BTHK, input.key_BTHK, input.value_BTHV, input.write_BTH, log_decay,
-                                 input.state_BHKV, input.delta, input.scale, keeps);
+      FastWeightsFunction::apply(input.query_BTHK, input.key_BTHK, input.value_BTHV, input.write_BTH,
+                                 given(input.log_decay_BTHX), input.state_BHKV, input.delta, input.scale, keeps);
   return {out[0], out[1]};
 }
 

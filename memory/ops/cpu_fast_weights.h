@@ -17,10 +17,8 @@ struct FastWeightsInput {
   torch::Tensor state_BHKV;             // before the first step
 };
 
-// Whether all are float32 on the CPU, and the loops are on.
-bool supports_fast_weights(const FastWeightsInput& input);
-
-// The output [B, T, H, V] and the state after the last step, of what is supported. Differentiable once.
+// The output [B, T, H, V] and the state after the last step, of tensors that nn/cpu/layers.h takes. Differentiable
+// once.
 std::pair<torch::Tensor, torch::Tensor> fast_weights(const FastWeightsInput& input);
 
 }  // namespace engram::cpu

@@ -3,9 +3,10 @@
 #include <ATen/Parallel.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "nn/cpu/kernels.h"
-#include "nn/cpu/layers.h"
+#include "nn/cpu/rows.h"
 
 namespace engram::cpu {
 namespace {
@@ -25,16 +26,16 @@ void each_row(const Tensor& x, const Tensor& weight_WC, const Tensor& bias_C, co
                                .width = width,
                                .x = x.const_data_ptr<float>() + b * row,
                                .weight = weight_WC.const_data_ptr<float>(),
-                               .bias = bias_C.numel() > 0 ? bias_C.const_data_ptr<float>() : nullptr});
+                               .bias = bias_C.defined() ? bias_C.const_data_ptr<float>() : nullptr});
   });
 }
 
 class ShortConvolutionFunction : public torch::autograd::Function<ShortConvolutionFunction> {
  public:
-  // bias_given: empty where there is none.
   static Tensor forward(AutogradContext* context, const Tensor& x_given, const Tensor& weight_CW,
-                        const Tensor& bias_given) {
-    const Tensor x = x_given.contiguous(), weight_WC = weight_CW.t().contiguous(), bias_C = bias_given.contiguous();
+                        const std::optional<Tensor>& bias_given) {
+    const Tensor x = x_given.contiguous(), weight_WC = weight_CW.t().contiguous(),
+                 bias_C = bias_given ? bias_given->contiguous() : Tensor();
     const std::int64_t steps = x.size(1) - weight_WC.size(0) + 1, channels = x.size(2);
     const Tensor y_BTC = torch::empty({x.size(0), steps, channels}, torch::kFloat32);
     each_row(x, weight_WC, bias_C, [&](std::int64_t b, const ShortConvolution& row) {
@@ -50,22 +51,21 @@ class ShortConvolutionFunction : public torch::autograd::Function<ShortConvoluti
     const Tensor &x = saved[0], &weight_WC = saved[1], &bias_C = saved[2], d_y_BTC = gradient[0].contiguous();
     const std::int64_t rows = x.size(0), width = weight_WC.size(0), channels = x.size(2);
     const Tensor d_x = torch::empty_like(x), d_weight_BWC = torch::empty({rows, width, channels}, torch::kFloat32),
-                 d_bias_BC = torch::empty({bias_C.numel() > 0 ? rows : 0, channels}, torch::kFloat32);
+                 d_bias_BC = bias_C.defined() ? torch::empty({rows, channels}, torch::kFloat32) : Tensor();
     each_row(x, weight_WC, bias_C, [&](std::int64_t b, const ShortConvolution& row) {
       kernels().short_convolution_backward(row, d_y_BTC.const_data_ptr<float>() + b * row.steps * channels,
                                            d_x.data_ptr<float>() + b * x.size(1) * channels,
                                            d_weight_BWC.data_ptr<float>() + b * width * channels,
                                            row.bias != nullptr ? d_bias_BC.data_ptr<float>() + b * channels : nullptr);
     });
-    return {d_x, d_weight_BWC.sum(0).t(), bias_C.numel() > 0 ? d_bias_BC.sum(0) : torch::zeros_like(bias_C)};
+    return {d_x, d_weight_BWC.sum(0).t(), bias_C.defined() ? d_bias_BC.sum(0) : Tensor()};
   }
 };
 
 }  // namespace
 
 Tensor short_convolution(const Tensor& x, const Tensor& weight_CW, const Tensor& bias_C) {
-  return ShortConvolutionFunction::apply(x, weight_CW,
-                                         bias_C.defined() ? bias_C : weight_CW.detach().narrow(0, 0, 0).select(1, 0));
+  return ShortConvolutionFunction::apply(x, weight_CW, given(bias_C));
 }
 
 }  // namespace engram::cpu

@@ -12,6 +12,7 @@
 #include "memory/ops/cpu_fast_weights.h"
 #include "memory/ops/ops_cuda.h"
 #include "memory/ops/vector_decay_cuda.h"
+#include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"
 #include "nn/device/plain_operations.h"
 
@@ -186,10 +187,13 @@ Carried carry_delta(const ChunkDecay& decay, const Tensor& key_nMCK, const Tenso
   return {torch::stack(starts), torch::stack(all), state_MKV};
 }
 
-// Whether the loops for a CPU have the rule, and are not behind chunks: sums without a decay a channel are products of
-// matrices there, which are faster where a state is wider than a processor's first cache, or its keys than its values
-// (128 keys, on one core with AVX-512).
-bool loops_serve(const FastWeightRule& rule, const FastWeightInput& input) {
+// Whether the loops for a CPU take the tensors and have the rule, and are not behind chunks: sums without a decay a
+// channel are products of matrices there, which are faster where a state is wider than a processor's first cache, or
+// its keys than its values (128 keys, on one core with AVX-512).
+bool loops_serve(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state) {
+  for (const Tensor* const x : {&input.query, &input.key, &input.value, &input.write, &input.log_decay,
+                                &state.weights_BHKV, &state.key_sum_BHK})
+    if (x->defined() && !cpu::takes(*x)) return false;
   if (rule.log_write || (rule.delta && rule.attention_norm != AttentionNorm::kNone)) return false;
   if (rule.delta || (input.log_decay.defined() && input.log_decay.size(3) > 1)) return true;
   constexpr std::int64_t kFirstCacheFloats = 8192;
@@ -236,10 +240,7 @@ FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput&
   const bool vector_decay = input.log_decay.defined() && input.log_decay.size(3) > 1;
   const auto dtype = at::toOpMathType(input.value.scalar_type());
   const ComputeIn products(input.key.device(), dtype);
-  if (loops_serve(rule, input))
-    if (const cpu::FastWeightsInput own = input_of_loops(rule, input, state, lengths_B);
-        cpu::supports_fast_weights(own))
-      return by_loops(rule, own);
+  if (loops_serve(rule, input, state)) return by_loops(rule, input_of_loops(rule, input, state, lengths_B));
   const Chunks chunks(steps, vector_decay ? kVectorDecayChunk : kFastWeightChunk, dtype);
   const auto matrices = [&](const Tensor& x_BHX) { return x_BHX.to(dtype).flatten(0, 1); };
 
@@ -310,11 +311,11 @@ std::int64_t decay_channels(const FastWeightInput& input) {
   return input.log_decay.defined() ? input.log_decay.size(-1) : 0;
 }
 
-// What a step of the sum rule writes is one vector: its value times its write strength.
 cuda::VectorDecayInput vector_decay_of(const FastWeightRule& rule, const FastWeightInput& input) {
-  const double scale = read_scale(rule.attention_norm, input.key.size(3));
-  if (rule.delta) return {scale, input.query, input.key, input.value, input.log_decay, input.write};
-  return {scale, input.query, input.key, input.value * input.write.unsqueeze(3), input.log_decay, {}};
+  return {rule.delta,     read_scale(rule.attention_norm, input.key.size(3)),
+          input.query,    input.key,
+          input.value,    input.write,
+          input.log_decay};
 }
 
 Tensor head_scalars(const Tensor& log_decay) { return log_decay.defined() ? log_decay.squeeze(-1) : log_decay; }

@@ -159,10 +159,8 @@ Support supports_vector_decay(const VectorDecayInput& input) {
   }
   if (value_BTHV.sizes().slice(0, 3) != key_BTHK.sizes().slice(0, 3))
     return refusal("keys ", key_BTHK.sizes(), " and values ", value_BTHV.sizes(), " are of different steps");
-  if (const Tensor& strength_BTH = input.strength_BTH;
-      strength_BTH.defined() &&
-      (strength_BTH.sizes() != key_BTHK.sizes().slice(0, 3) || strength_BTH.device() != key_BTHK.device()))
-    return refusal("write strengths ", strength_BTH.sizes(), " beside keys ", key_BTHK.sizes());
+  if (input.write_BTH.sizes() != key_BTHK.sizes().slice(0, 3) || input.write_BTH.device() != key_BTHK.device())
+    return refusal("write strengths ", input.write_BTH.sizes(), " beside keys ", key_BTHK.sizes());
   return {};
 }
 
@@ -170,12 +168,14 @@ Tensor vector_decay(const VectorDecayInput& input, const Tensor& lengths_B) {
   const Support support = supports_vector_decay(input);
   TORCH_CHECK(support, "a decay for each channel: ", support.reason());
   const auto single = [](const Tensor& x) { return x.to(torch::kFloat32); };
-  if (input.strength_BTH.defined())
+  if (input.delta)
     return VectorDeltaFunction::apply(input.scale, single(input.query_BTHK), single(input.key_BTHK),
                                       single(input.value_BTHV), single(input.log_decay_BTHK), lengths_B,
-                                      single(input.strength_BTH));
+                                      single(input.write_BTH));
+  // What a step of the sum rule writes is one vector: its value times its write strength.
   return VectorDecayFunction::apply(input.scale, single(input.query_BTHK), single(input.key_BTHK),
-                                    single(input.value_BTHV), single(input.log_decay_BTHK), lengths_B);
+                                    single(input.value_BTHV * input.write_BTH.unsqueeze(3)),
+                                    single(input.log_decay_BTHK), lengths_B);
 }
 
 }  // namespace engram::cuda

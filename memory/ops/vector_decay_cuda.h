@@ -9,11 +9,11 @@
 namespace engram::cuda {
 
 struct VectorDecayInput {
+  bool delta;    // else the sum rule
   double scale;  // of what is read
   torch::Tensor query_BTHK, key_BTHK;
-  torch::Tensor value_BTHV;      // of the sum rule: times the write strengths
-  torch::Tensor log_decay_BTHK;  // at most 0
-  torch::Tensor strength_BTH;    // of the delta rule: the write strengths; undefined: the sum rule
+  torch::Tensor value_BTHV, write_BTH;  // write strengths
+  torch::Tensor log_decay_BTHK;         // at most 0
 };
 
 // Whether the kernels take these tensors: on one GPU, floating point, of the shapes above with no dimension of 0, K and

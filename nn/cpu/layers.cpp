@@ -29,9 +29,6 @@ Tensor like(const Tensor& x) {
   return torch::empty_like(x, torch::TensorOptions().requires_grad(false), torch::MemoryFormat::Contiguous);
 }
 
-// What may be left out, as an argument of apply().
-std::optional<Tensor> given(const Tensor& x) { return x.defined() ? std::optional<Tensor>(x) : std::nullopt; }
-
 // [..., I] -> [..., O]
 Tensor with_channels(const Tensor& x, std::int64_t channels) {
   std::vector<std::int64_t> shape = x.sizes().vec();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,11 @@ inline std::vector<float>& scratch_of(std::int64_t floats) {
   thread_local std::vector<float> scratch;
   if (static_cast<std::int64_t>(scratch.size()) < floats) scratch.resize(static_cast<std::size_t>(floats));
   return scratch;
+}
+
+// What may be left out, as an argument of a function's apply().
+inline std::optional<torch::Tensor> given(const torch::Tensor& x) {
+  return x.defined() ? std::optional<torch::Tensor>(x) : std::nullopt;
 }
 
 // work(first, rows, scratch)

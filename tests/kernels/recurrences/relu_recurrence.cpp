@@ -42,7 +42,7 @@ void check(int rows, int steps, int channels) {
   const OnGpu actual(in);
   const ReluRecurrenceResult expected = relu_recurrence_reference(in);
   const auto error = [](const DeviceBytes& x, const std::vector<double>& of) {
-    return relu_recurrence_error(download(x, Dtype::kFloat32), of);
+    return relative_error(download(x, Dtype::kFloat32), of);
   };
   const double bound = relu_recurrence_bound(steps);
   CHECK(error(actual.h_BTD, expected.h_BTD) < bound);

@@ -57,15 +57,4 @@ inline ReluRecurrenceResult relu_recurrence_reference(const ReluRecurrenceCase& 
 // these go either way they add up as a random walk does.
 inline double relu_recurrence_bound(int steps) { return std::ldexp(1, -24) * (1 + std::sqrt(steps)); }
 
-// RMS of the difference over RMS.
-template <class Numbers>
-double relu_recurrence_error(const Numbers& actual, const std::vector<double>& expected) {
-  double difference = 0, size = 1e-30;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    size += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / size);
-}
-
 }  // namespace engram::testing

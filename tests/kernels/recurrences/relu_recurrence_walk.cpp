@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/recurrences/relu_recurrence/walk.h"
+#include "tests/kernels/common/gpu_test.h"
 #include "tests/kernels/recurrences/relu_recurrence_case.h"
 
 using namespace engram;
@@ -48,10 +49,10 @@ TEST_CASE("a thread's walk along a channel is the recurrence, forward and backwa
     const double bound = relu_recurrence_bound(steps);
     const Walked actual = walk(in);
     const ReluRecurrenceResult expected = relu_recurrence_reference(in);
-    CHECK(relu_recurrence_error(actual.h_BTD, expected.h_BTD) < bound);
-    CHECK(relu_recurrence_error(actual.d_b_BTD, expected.d_b_BTD) < bound);
-    CHECK(relu_recurrence_error(actual.d_h0_BD, expected.d_h0_BD) < bound);
-    CHECK(relu_recurrence_error(actual.d_weight_D, expected.d_weight_D) < 2 * bound);
+    CHECK(relative_error(actual.h_BTD, expected.h_BTD) < bound);
+    CHECK(relative_error(actual.d_b_BTD, expected.d_b_BTD) < bound);
+    CHECK(relative_error(actual.d_h0_BD, expected.d_h0_BD) < bound);
+    CHECK(relative_error(actual.d_weight_D, expected.d_weight_D) < 2 * bound);
   }
 }
 
