@@ -1,11 +1,14 @@
-"""The tables of docs/figures/ppo.md that show docs/figures/reports/memories_ppo.csv: every memory by PPO, tuned.
+"""The tables that show docs/figures/reports/memories_ppo.csv, every memory by PPO, tuned: those of docs/figures/ppo.md,
+and of docs/figures/results.md the one that counts memories by PPO and by SAC (memories.csv).
 
-    ppo_tables.py                writes the tables into docs/figures/ppo.md, each in place of the one with its header
-    ppo_tables.py --check        exit status 1 where docs/figures/ppo.md has other tables than the runs make
-    ppo_tables.py --runs FILE    writes the runs of the second table, for `engram compare report`
+    ppo_tables.py                writes the tables into their pages, each in place of the one with its header
+    ppo_tables.py --check        exit status 1 where a page has another table than the runs make
+    ppo_tables.py --runs FILE    writes the runs of the second and third table, for `engram compare report`
     ppo_tables.py --both FILE    the same with SAC's, of memories.csv, of the memories that both learners have
 
-A memory has learnt a task where its success is more than half of the way from chance to 1.
+A memory has learnt a task where its success is more than half of the way from chance to 1; a run that diverged counts
+as chance. Of a seed that not every memory has run to its end in a task nothing is shown there: runs that learn end
+first.
 """
 
 import argparse
@@ -14,15 +17,16 @@ import csv
 
 from published_runs import FOLDER, replace_tables, rows_of, write_or_check
 
-PAGE = FOLDER.parent / "ppo.md"
+PAGE, RESULTS = FOLDER.parent / "ppo.md", FOLDER.parent / "results.md"
 CHANCE = {"tmaze_20": 1 / 2, "tmaze_50": 1 / 2, "visual_match_100": 1 / 3, "key_to_door_60": 0,
           "repeat_first_medium": 1 / 4, "repeat_first_hard": 1 / 4, "repeat_previous_easy": 0,
           "repeat_previous_medium": 0, "autoencode_easy": 0, "memory_len_100": 1 / 2, "minigrid_memory_s11": 1 / 2}
-COMPARED = [task for task in CHANCE if task not in ("autoencode_easy", "minigrid_memory_s11")]  # have runs of most memories
+CARDS = [task for task in CHANCE if task.startswith(("repeat_", "autoencode_"))]
+PLACES = [task for task in CHANCE if task not in CARDS]
 RATES = ("3e-4", "1e-3", "3e-3")
-COLUMNS = ("task", "backbone", "learner", "seed", "control", "state", "final_success", "sampled_success", "mean_return",
-           "environment_steps", "width", "parameters", "state_bytes", "flops_per_step", "mlp_width", "mlp_parameters",
-           "mlp_flops_per_step", "evaluations")
+COLUMNS = ("task", "backbone", "learner", "seed", "control", "state", "failure", "reason", "final_success",
+           "sampled_success", "mean_return", "environment_steps", "width", "parameters", "state_bytes", "flops_per_step",
+           "mlp_width", "mlp_parameters", "mlp_flops_per_step", "evaluations")
 
 
 def learnt(task, success):
@@ -45,51 +49,88 @@ def tries_table(rows):
     return lines + ["| memories tried | " + " | ".join(map(str, tried)) + " |"]
 
 
+def compared(rows):
+    """The runs that ended, of the seeds that all memories have in a task."""
+    ended = [row for row in rows if row["state"] in ("finished", "failed")]
+    memories = {row["backbone"] for row in ended}
+    of_seed = collections.defaultdict(set)
+    for row in ended:
+        of_seed[row["task"], row["seed"]].add(row["backbone"])
+    return [row for row in ended if of_seed[row["task"], row["seed"]] == memories]
+
+
 def cell(runs):
     """All seeds, once where they are within five points."""
-    if not runs:
-        return ""
-    values = [100 * value for _, value in sorted(runs)]
-    text = f"{sum(values) / len(values):.0f}" if max(values) - min(values) <= 5 else \
-        ", ".join(f"{value:.0f}" for value in values)
-    return text + (f" (n={len(runs)})" if len(runs) < 3 else "")
+    values = [100 * float(row["final_success"]) for row in runs if row["state"] == "finished"]
+    if len(values) == len(runs) and max(values) - min(values) <= 5:
+        return f"{sum(values) / len(values):.0f}"
+    return ", ".join(f"{100 * float(row['final_success']):.0f}" if row["state"] == "finished" else row["failure"]
+                     for row in sorted(runs, key=lambda row: int(row["seed"])))
 
 
-def runs_table(rows):
-    """Every run's success in %: memories in the order of the tasks that they have learnt, then controls."""
+def mean_success(runs):
+    successes = [float(row["final_success"]) if row["state"] == "finished" else CHANCE[row["task"]] for row in runs]
+    return sum(successes) / len(successes)
+
+
+def by_place(rows):
+    """(memory, task) -> its runs"""
     found = collections.defaultdict(list)
-    control = {}
     for row in rows:
-        if row["state"] == "finished":
-            found[row["backbone"], row["task"]].append((int(row["seed"]), float(row["final_success"])))
-            control[row["backbone"]] = row["control"] != "none"
+        found[row["backbone"], row["task"]].append(row)
+    return found
+
+
+def learners_table(rows_of_learners):
+    """How many memories have learnt each task by each learner."""
+    lines = ["| memories that learn | " + " | ".join(f"`{task}`" for task in CHANCE) + " |", "|---|" + "---:|" * len(CHANCE)]
+    for learner, rows in rows_of_learners.items():
+        found = by_place(row for row in rows if row["control"] == "none" and row["task"] in CHANCE and
+                         row["state"] in ("finished", "failed"))
+        counts = [sum(learnt(task, mean_success(runs)) for (_, own), runs in found.items() if own == task)
+                  for task in CHANCE]
+        lines.append(f"| {learner}, of {len({memory for memory, _ in found})} | " + " | ".join(map(str, counts)) + " |")
+    return lines
+
+
+def runs_tables(rows):
+    """Every run's success in %: memories in the order of the tasks that they have learnt, then controls."""
+    found = by_place(compared(rows))
+    control = {row["backbone"]: row["control"] != "none" for row in rows}
+
+    def mean(memory, task):
+        return mean_success(found[memory, task])
+
+    def number_learnt(memory, tasks):
+        return sum(learnt(task, mean(memory, task)) for task in tasks)
 
     def place(memory):
-        means = {task: sum(value for _, value in found[memory, task]) / len(found[memory, task])
-                 for task in COMPARED if found[memory, task]}
-        return (control[memory], -sum(learnt(task, mean) for task, mean in means.items()),
-                -sum(max(0, mean - CHANCE[task]) / (1 - CHANCE[task]) for task, mean in means.items()), memory)
+        return (control[memory], -number_learnt(memory, CHANCE),
+                -sum(max(0, mean(memory, task) - CHANCE[task]) / (1 - CHANCE[task]) for task in CHANCE), memory)
 
-    lines = ["| memory | learnt | " + " | ".join(f"`{task}`" for task in COMPARED) + " |",
-             "|---|---:|" + "---:|" * len(COMPARED)]
-    for memory in sorted(control, key=place):
-        cells = [cell(found[memory, task]) for task in COMPARED]
-        having = sum(bool(text) for text in cells)
-        lines.append(f"| `{memory}` | {-place(memory)[1]} of {having} | " + " | ".join(cells) + " |")
-    return lines
+    order = sorted(control, key=place)
+    tables = []
+    for head, of, tasks in (("learnt", CHANCE, PLACES), ("of these", CARDS, CARDS)):
+        table = [f"| memory | {head} | " + " | ".join(f"`{task}`" for task in tasks) + " |",
+                 "|---|---:|" + "---:|" * len(tasks)]
+        for memory in order:
+            cells = [cell(found[memory, task]) for task in tasks]
+            table.append(f"| `{memory}` | {number_learnt(memory, of)} of {len(of)} | " + " | ".join(cells) + " |")
+        seeds = [str(len({row["seed"] for row in compared(rows) if row["task"] == task})) for task in tasks]
+        tables.append(table + ["| seeds | | " + " | ".join(seeds) + " |"])
+    return tables
 
 
 def write_runs(file, both):
     runs = {"ppo": rows_of("memories_ppo.csv")} | ({"sac": rows_of("memories.csv")} if both else {})
-    runs = {learner: [row | {"learner": learner} for row in rows if row["state"] == "finished"]
-            for learner, rows in runs.items()}
+    runs = {learner: [row | {"learner": learner} for row in compared(rows)] for learner, rows in runs.items()}
     memories = set.intersection(*({row["backbone"] for row in rows} for rows in runs.values()))
     with open(file, "w", newline="") as out:
         writer = csv.DictWriter(out, COLUMNS if both else [name for name in COLUMNS if name != "learner"],
                                 extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(row for rows in runs.values() for row in rows
-                         if row["task"] in COMPARED and row["backbone"] in memories)
+                         if row["task"] in CHANCE and row["backbone"] in memories)
 
 
 def main():
@@ -103,7 +144,9 @@ def main():
         return
     runs = "memories_ppo.csv"
     rows = rows_of(runs)
-    write_or_check(PAGE, replace_tables(PAGE, (tries_table(rows), runs_table(rows))), runs, arguments.check)
+    write_or_check(PAGE, replace_tables(PAGE, (tries_table(rows), *runs_tables(rows))), runs, arguments.check)
+    learners = learners_table({"SAC": rows_of("memories.csv"), "PPO": compared(rows)})
+    write_or_check(RESULTS, replace_tables(RESULTS, (learners,)), runs, arguments.check)
 
 
 if __name__ == "__main__":
