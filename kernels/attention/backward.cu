@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
           float& x = score[e / 2].x[2 * row + e % 2];
           float d = d_weight[e / 2].x[2 * row + e % 2];
           if constexpr (kDropout) d = (bits >> (e / 2 * 8 + e % 2) & 1) != 0 ? d * problem.dropout.scale : 0.0f;
-          x = exp2_flushed(x * exponent - log2_sum_exp[row]) * (d - mean[row]);
+          x = fast_exp2(x * exponent - log2_sum_exp[row]) * (d - mean[row]);
         }
       }
       add_weighted<kWidth>(sum, score, shared.k[stage] + tile * 16 * kStride<kWidth>);
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
         for (int row = 0; row < 2; ++row) {
           float& x = weight[n / 2].x[2 * row + n % 2];
           float& d = d_score[n / 2].x[2 * row + n % 2];
-          x = exp2_flushed(x * exponent - log2_sum_exp);
+          x = fast_exp2(x * exponent - log2_sum_exp);
           float factor = 1.0f;
           if constexpr (kDropout) factor = (bits >> 8 * row & 1) != 0 ? problem.dropout.scale : 0.0f;
           d = x * (d * factor - mean);

@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads<T>* kTeams<T, kWidth>, kTeams<T, kWid
       top[row] = fmaxf(top[row], __shfl_xor_sync(~0u, top[row], 2));
       // Nothing seen so far: any finite base gives zero weights.
       base[row] = kEdge && top[row] == -INFINITY ? 0.0f : top[row] * exponent;
-      shrink[row] = exp2_flushed(largest[row] * exponent - base[row]);
+      shrink[row] = fast_exp2(largest[row] * exponent - base[row]);
       largest[row] = top[row];
       weight[row] *= shrink[row];
     }
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kThreads<T>* kTeams<T, kWidth>, kTeams<T, kWid
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           float& x = score[tile][e / 2].x[2 * row + e % 2];
-          x = exp2_flushed(x * exponent - base[row]);
+          x = fast_exp2(x * exponent - base[row]);
           weight[row] += x;
           if constexpr (kDropout) x = (bits >> (e / 2 * 8 + e % 2) & 1) != 0 ? x : 0.0f;
         }

@@ -140,7 +140,7 @@ __device__ void query_gradient(const Tiles& tiles, int own, Slabs slabs, bf16* s
     for (int e = 0; e < 8; ++e) {
       float& x = score[e / 4].x[e % 4];
       const float2 of_query = softmax[e / 2 % 2];
-      x = exp2_flushed(x * exponent - of_query.x) * (problem.scale * d_weight[e / 4].x[e % 4] - of_query.y);
+      x = fast_exp2(x * exponent - of_query.x) * (problem.scale * d_weight[e / 4].x[e % 4] - of_query.y);
     }
     add_weighted(sum, score, tiles.k + slabs.slab);
   }
@@ -175,7 +175,7 @@ __device__ void key_gradient(const Tiles& tiles, int own, Slabs slabs, bf16* sta
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         float &x = weight[half].x[e], &d = d_score[half].x[e];
-        x = exp2_flushed(x * exponent - (e % 2 == 0 ? of_queries.x : of_queries.z));
+        x = fast_exp2(x * exponent - (e % 2 == 0 ? of_queries.x : of_queries.z));
         d = x * (problem.scale * d - (e % 2 == 0 ? of_queries.y : of_queries.w));
       }
     }

@@ -67,7 +67,7 @@ __device__ void attend(bf16* q, const bf16* k, const bf16* v, const Slabs& slabs
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       float& x = score[tile][e / 4].x[e % 4];
-      x = exp2_flushed(x * exponent - base[e / 2 % 2]);
+      x = fast_exp2(x * exponent - base[e / 2 % 2]);
       weight[e / 2 % 2] += x;
     }
     add_weighted(sum, score[tile], v + values.slab);

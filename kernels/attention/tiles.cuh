@@ -6,6 +6,7 @@
 
 #include "kernels/attention/problem.cuh"
 #include "kernels/attention/rotary.cuh"
+#include "kernels/common/fast_math.h"
 #include "kernels/common/launch.cuh"
 #include "kernels/common/tensor_core.cuh"
 
@@ -198,13 +199,6 @@ __device__ inline void zero_rows(T* global, std::int64_t stride, int width, int 
   for (int row = team_thread<T>() / 32; row < min(rows, kBlock<T>); row += kThreads<T> / 32)
     for (int column = lane_id() * 2; column < width; column += 64)
       store_pair(global + row * stride + column, 0.0f, 0.0f);
-}
-
-// 2^x, zero below 2^-126.
-__device__ inline float exp2_flushed(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 // The left operand of a warp's 16 rows, kept in registers where they are few and kKeep, else loaded for each use.

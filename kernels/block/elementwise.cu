@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
   const RowVector d = load_vector(d_hidden + place.hidden);
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
-    const float s = sigmoid(g.x[j]), up = u.x[j];
+    const float s = fast_sigmoid(g.x[j]), up = u.x[j];
     u.x[j] = d.x[j] * g.x[j] * s;
     g.x[j] = d.x[j] * up * s * (1.0f + g.x[j] * (1.0f - s));
   }
@@ -184,9 +184,9 @@ __global__ void __launch_bounds__(kThreads)
 // gelu(z) = z sigmoid(2 u), u = sqrt(2 / pi) (z + 0.044715 z^3).
 constexpr float kGeluSlope = 1.5957691216057308f, kGeluCube = 0.044715f;  // 2 sqrt(2 / pi)
 
-__device__ inline float gelu(float z) { return z * sigmoid(kGeluSlope * (z + kGeluCube * z * z * z)); }
+__device__ inline float gelu(float z) { return z * fast_sigmoid(kGeluSlope * (z + kGeluCube * z * z * z)); }
 __device__ inline float gelu_derivative(float z) {
-  const float s = sigmoid(kGeluSlope * (z + kGeluCube * z * z * z));
+  const float s = fast_sigmoid(kGeluSlope * (z + kGeluCube * z * z * z));
   return s + z * s * (1.0f - s) * kGeluSlope * (1.0f + 3 * kGeluCube * z * z);
 }
 

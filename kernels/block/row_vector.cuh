@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/dropout.h"
+#include "kernels/common/fast_math.h"
 #include "kernels/common/tensor_core.cuh"
 
 namespace engram {
@@ -87,16 +88,9 @@ __device__ inline float row_sum(float x) {
   return x;
 }
 
-// Within a few units in the last place, and 0 below 2^-126: four instructions, where exact ones would cost a dozen.
-__device__ inline float sigmoid(float x) {
-  float power, inverse;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
-  return inverse;
-}
-__device__ inline float silu(float x) { return x * sigmoid(x); }
+__device__ inline float silu(float x) { return x * fast_sigmoid(x); }
 __device__ inline float silu_derivative(float x) {
-  const float s = sigmoid(x);
+  const float s = fast_sigmoid(x);
   return s * (1.0f + x * (1.0f - s));
 }
 

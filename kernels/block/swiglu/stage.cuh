@@ -112,7 +112,7 @@ struct UnitGradient {
   float hidden, gate, up;
 
   __device__ static UnitGradient of(float gate, float up, float d_hidden) {
-    const float s = sigmoid(gate), activated = gate * s;
+    const float s = fast_sigmoid(gate), activated = gate * s;
     return {activated * up, d_hidden * up * (s + activated * (1.0f - s)), d_hidden * activated};
   }
 };

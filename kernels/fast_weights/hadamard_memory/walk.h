@@ -12,11 +12,11 @@
 // Behind a row's length, and beyond the last row and column, vectors are zero: C is 1 there and M stays what it is.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
 #include "base/host_device.h"
+#include "kernels/common/fast_math.h"
 #include "kernels/fast_weights/hadamard_memory/hadamard_memory.h"
 
 #if defined(__CUDA_ARCH__)
@@ -83,14 +83,7 @@ struct alignas(16) OfRow {
 HADAMARD_INLINE float exponent_of(float theta) { return -2.885390081777927f * theta; }
 HADAMARD_INLINE float calibration(float exponent, float c) {
   const float y = exponent * c - 1.0f;
-#if defined(__CUDA_ARCH__)
-  float power, inverse;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(y));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(0.5f + power));
-  return inverse;
-#else
-  return 1.0f / (0.5f + std::exp2(y));
-#endif
+  return fast_reciprocal(0.5f + fast_exp2(y));
 }
 
 // Whether an element is within the limit, and what it becomes. A NaN is left alone.

@@ -13,7 +13,7 @@ constexpr int kMaxPadded = 128;
 // Of numbers alone.
 struct DeviceMaths {
   using Number = float;
-  __device__ static float sigmoid(float x) { return engram::sigmoid(x); }
+  __device__ static float sigmoid(float x) { return fast_sigmoid(x); }
   __device__ static float exp(float x) { return expf(x); }
   __device__ static float exp2(float x) { return exp2f(x); }
   __device__ static float log1p(float x) { return log1pf(x); }
