@@ -2,9 +2,8 @@
 // for the kernels and for the test that walks through it on a CPU.
 #pragma once
 
-#include <cmath>
-
 #include "base/host_device.h"
+#include "kernels/common/fast_math.h"
 
 namespace engram {
 
@@ -14,16 +13,8 @@ enum class GatedCell { kElman, kGru, kLstm };
 
 namespace engram::gated_rnn {
 
-// On a GPU by its fast exponential, which is right to some 2^-21: far below what a bfloat16 operand keeps, and a step's
-// time is mostly these. tanh(x) = 2 sigmoid(2 x) - 1 is as exact, absolutely.
-HOST_DEVICE inline float sigmoid(float x) {
-#if defined(__CUDA_ARCH__)
-  return __fdividef(1.0f, 1.0f + __expf(-x));
-#else
-  return 1 / (1 + expf(-x));
-#endif
-}
-HOST_DEVICE inline float squash(float x) { return 2 * sigmoid(2 * x) - 1; }
+// Right to some 2^-21 on a GPU: far below what a bfloat16 operand keeps, and much of a step's time.
+HOST_DEVICE inline float squash(float x) { return 2 * fast_sigmoid(2 * x) - 1; }  // tanh
 
 // What tells the cells apart. kSaved: numbers of a channel and step that the backward pass reads, all of them moderate.
 // `linear`: the channel is one of an Elman network's that tanh does not bound; the other cells have none.
@@ -59,7 +50,7 @@ struct Gru {
   // h_t. `recurrent` has the candidate's own bias in it.
   HOST_DEVICE static float next(const float (&input)[kGates], const float (&recurrent)[kGates], float hidden, float&,
                                 float (&saved)[kSaved], bool) {
-    const float r = sigmoid(input[0] + recurrent[0]), z = sigmoid(input[1] + recurrent[1]);
+    const float r = fast_sigmoid(input[0] + recurrent[0]), z = fast_sigmoid(input[1] + recurrent[1]);
     const float n = squash(input[2] + r * recurrent[2]);
     saved[0] = r, saved[1] = z, saved[2] = n, saved[3] = recurrent[2];
     return n + z * (hidden - n);
@@ -79,8 +70,8 @@ struct Lstm {
 
   HOST_DEVICE static float next(const float (&input)[kGates], const float (&recurrent)[kGates], float, float& cell,
                                 float (&saved)[kSaved], bool) {
-    const float i = sigmoid(input[0] + recurrent[0]), f = sigmoid(input[1] + recurrent[1]);
-    const float g = squash(input[2] + recurrent[2]), o = sigmoid(input[3] + recurrent[3]);
+    const float i = fast_sigmoid(input[0] + recurrent[0]), f = fast_sigmoid(input[1] + recurrent[1]);
+    const float g = squash(input[2] + recurrent[2]), o = fast_sigmoid(input[3] + recurrent[3]);
     saved[0] = i, saved[1] = f, saved[2] = g, saved[3] = o;
     cell = f * cell + i * g;
     return o * squash(cell);
