@@ -108,6 +108,7 @@ install_system_packages() {
   [[ -n $python ]] || packages+=(python3-venv)
   if wants_python && ! { [[ -n $python ]] && has_headers "$python"; }; then packages+=(python3-dev); fi
   if wants_browser; then packages+=(chromium); fi
+  if wants_cuda; then packages+=(libboost-context-dev); fi
   for package in "${packages[@]}"; do
     [[ $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || missing+=("$package")
   done

@@ -11,9 +11,9 @@
 
 #include <cstdint>
 
-namespace engram {
+#include "kernels/common/instructions.cuh"
 
-using bf16 = __nv_bfloat16;
+namespace engram {
 
 template <typename T>
 constexpr int kPlanes = sizeof(T) == 2 ? 1 : 3;
@@ -37,11 +37,6 @@ struct FragmentB {
 
 __device__ inline int lane_id() { return threadIdx.x % 32; }
 
-__device__ inline std::uint32_t pack_bf16(float low, float high) {
-  std::uint32_t packed;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
-}
 __device__ inline float unpack_low(std::uint32_t packed) { return __uint_as_float(packed << 16); }
 __device__ inline float unpack_high(std::uint32_t packed) { return __uint_as_float(packed & 0xffff0000u); }
 
@@ -55,13 +50,6 @@ __device__ inline void store_pair(bf16* p, float low, float high) {
 }
 __device__ inline void store_pair(float* p, float low, float high) {
   *reinterpret_cast<float2*>(p) = make_float2(low, high);
-}
-
-// Of both: NaN stays NaN.
-__device__ inline std::uint32_t relu_pair(std::uint32_t pair) {
-  std::uint32_t y;
-  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(pair), "r"(0));
-  return y;
 }
 
 // Puts the pair (low, high) into register `index` of every plane.
@@ -93,11 +81,7 @@ __device__ inline void multiply_add_planes(Accumulator& sum, const FragmentA<kCo
 #pragma unroll
     for (int i = 0; i < kCountA; ++i)
       if (order - i >= 0 && order - i < kCountB)
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+f"(sum.x[0]), "+f"(sum.x[1]), "+f"(sum.x[2]), "+f"(sum.x[3])
-            : "r"(a.plane[i][0]), "r"(a.plane[i][1]), "r"(a.plane[i][2]), "r"(a.plane[i][3]),
-              "r"(b.plane[order - i][0]), "r"(b.plane[order - i][1]));
+        multiply_add_bf16(sum.x, a.plane[i], b.plane[order - i]);
 }
 
 // sum += a b. The tensor cores truncate where they add; for float operands that bias would add up over a long
@@ -112,28 +96,6 @@ __device__ inline void multiply_add(Accumulator& sum, const FragmentA<kCountA>& 
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum.x[i] += product.x[i];
   }
-}
-
-// Transposes an 8 x 8 tile of pairs held by a warp.
-__device__ inline std::uint32_t transpose_pairs(std::uint32_t x) {
-  std::uint32_t y;
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-  return y;
-}
-
-template <bool kTranspose>
-__device__ inline void load_matrices(std::uint32_t (&x)[4], const bf16* row) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
-  if constexpr (kTranspose)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"(address)
-                 : "memory");
-  else
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"(address)
-                 : "memory");
 }
 
 // Loads from shared memory. `p` is the first element of the stored tile, `stride` the elements between its rows,
@@ -366,27 +328,5 @@ __device__ inline void load_operand(FragmentB<kCount>& b, const float* tile) {
   set_pair(b, 0, x.x, x.y);
   set_pair(b, 1, x.z, x.w);
 }
-
-// Copies 4, 8 or 16 bytes from global to shared memory, asynchronously; `valid` false writes zeros and reads nothing.
-template <int kBytes>
-__device__ inline void copy_async(void* shared, const void* global, bool valid) {
-  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  const int source_bytes = valid ? kBytes : 0;
-  if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(source_bytes)
-                 : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(global), "n"(kBytes),
-                 "r"(source_bytes)
-                 : "memory");
-}
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `kPending` of the committed groups are under way.
-template <int kPending>
-__device__ inline void wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace engram

@@ -76,14 +76,19 @@ TEST_CASE(
   check_each(cases, [](const GatedRnnCase& c) { check_gated_rnn(c, kBound, run_on_gpu); });
 }
 
-TEST_CASE("small shapes: gated cells, the same bits each time") {
+TEST_CASE("small shapes: gated cells equal the plain equations, with the same bits each time") {
   if (skip_without_gpu()) return;
-  for (const GatedCell cell : kGatedCells)
+  for (const GatedCell cell : kGatedCells) {
     for (const int width : {24, 64, 128, 256, 512}) {
       if (!supports_gated_rnn(cell, width)) continue;
-      const GatedRnnProblem problem({cell, 19, 7, width});
+      const GatedRnnCase c{cell, 19, 7, width};
+      check_gated_rnn(c, kBound, run_on_gpu);
+      const GatedRnnProblem problem(c);
       CHECK(different_runs([&] { return run_on_gpu(problem).bits(); }, 2) == 0);
     }
+    // Groups of some rows, of more than 8.
+    for (const int batch : {300, 1200}) check_gated_rnn({cell, batch, 3, 24}, kBound, run_on_gpu);
+  }
 }
 
 TEST_CASE("the kernels of gated cells refuse sizes outside of their contract") {
