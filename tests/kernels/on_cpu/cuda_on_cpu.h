@@ -1,6 +1,7 @@
-// Kernels on a CPU, so that tests see their launches where there is no GPU: threads of a block are fibers that take turns,
-// in another order each round, and wait for each other at barriers; what blocks share begins as NaN; blocks, or clusters
-// of blocks, follow one another. translate.py makes C++ of kernels' sources, and this header stands before each.
+// Kernels on a CPU, so that tests see their launches where there is no GPU: threads of a block are fibers that take
+// turns, in another order each round, and wait for each other at barriers; what blocks share begins as NaN; blocks, or
+// clusters of blocks, follow one another. translate.py makes C++ of kernels' sources, and this header stands before
+// each.
 //
 // Seen: wrong places, missing barriers between turns, copies that are read before they have come, tiles that are not
 // aligned. Not seen: what two threads do between the same two barriers in another order than turns allow, and time.
@@ -81,7 +82,7 @@ int lane();
 // Runs all threads of a grid to their ends.
 void run(dim3 grid, dim3 threads, std::size_t shared_bytes, unsigned cluster, const std::function<void()>& kernel);
 
-// kernel<<<grid, threads, bytes, stream>>>(arguments) is Start(grid, threads, bytes, stream)([&] { kernel(arguments); }).
+// kernel<<<grid, threads, bytes, stream>>>(x, y) is Start(grid, threads, bytes, stream)([&] { kernel(x, y); }).
 class Start {
  public:
   Start(dim3 grid, dim3 threads, std::size_t shared_bytes = 0, cudaStream_t = nullptr)
