@@ -38,6 +38,8 @@ void begin(Fiber& fiber, const std::function<void()>& kernel) {
     scheduler = std::move(from);
     try {
       kernel();
+    } catch (const context::detail::forced_unwind&) {
+      throw;  // the grid has failed, and this thread's stack is taken down
     } catch (...) {
       failure = std::current_exception();
     }
