@@ -49,14 +49,18 @@ def tries_table(rows):
     return lines + ["| memories tried | " + " | ".join(map(str, tried)) + " |"]
 
 
+def ended(rows):
+    return [row for row in rows if row["state"] in ("finished", "failed")]
+
+
 def compared(rows):
     """The runs that ended, of the seeds that all memories have in a task."""
-    ended = [row for row in rows if row["state"] in ("finished", "failed")]
-    memories = {row["backbone"] for row in ended}
+    rows = ended(rows)
+    memories = {row["backbone"] for row in rows}
     of_seed = collections.defaultdict(set)
-    for row in ended:
+    for row in rows:
         of_seed[row["task"], row["seed"]].add(row["backbone"])
-    return [row for row in ended if of_seed[row["task"], row["seed"]] == memories]
+    return [row for row in rows if of_seed[row["task"], row["seed"]] == memories]
 
 
 def cell(runs):
@@ -82,11 +86,10 @@ def by_place(rows):
 
 
 def learners_table(rows_of_learners):
-    """How many memories have learnt each task by each learner."""
+    """How many memories have learnt each task by each learner, by runs that ended."""
     lines = ["| memories that learn | " + " | ".join(f"`{task}`" for task in CHANCE) + " |", "|---|" + "---:|" * len(CHANCE)]
     for learner, rows in rows_of_learners.items():
-        found = by_place(row for row in rows if row["control"] == "none" and row["task"] in CHANCE and
-                         row["state"] in ("finished", "failed"))
+        found = by_place(row for row in rows if row["control"] == "none" and row["task"] in CHANCE)
         counts = [sum(learnt(task, mean_success(runs)) for (_, own), runs in found.items() if own == task)
                   for task in CHANCE]
         lines.append(f"| {learner}, of {len({memory for memory, _ in found})} | " + " | ".join(map(str, counts)) + " |")
@@ -94,8 +97,8 @@ def learners_table(rows_of_learners):
 
 
 def runs_tables(rows):
-    """Every run's success in %: memories in the order of the tasks that they have learnt, then controls."""
-    found = by_place(compared(rows))
+    """Success in % of every run compared: memories in the order of the tasks that they have learnt, then controls."""
+    found = by_place(rows)
     control = {row["backbone"]: row["control"] != "none" for row in rows}
 
     def mean(memory, task):
@@ -116,7 +119,7 @@ def runs_tables(rows):
         for memory in order:
             cells = [cell(found[memory, task]) for task in tasks]
             table.append(f"| `{memory}` | {number_learnt(memory, of)} of {len(of)} | " + " | ".join(cells) + " |")
-        seeds = [str(len({row["seed"] for row in compared(rows) if row["task"] == task})) for task in tasks]
+        seeds = [str(len({row["seed"] for row in rows if row["task"] == task})) for task in tasks]
         tables.append(table + ["| seeds | | " + " | ".join(seeds) + " |"])
     return tables
 
@@ -144,8 +147,9 @@ def main():
         return
     runs = "memories_ppo.csv"
     rows = rows_of(runs)
-    write_or_check(PAGE, replace_tables(PAGE, (tries_table(rows), *runs_tables(rows))), runs, arguments.check)
-    learners = learners_table({"SAC": rows_of("memories.csv"), "PPO": compared(rows)})
+    own = compared(rows)
+    write_or_check(PAGE, replace_tables(PAGE, (tries_table(rows), *runs_tables(own))), runs, arguments.check)
+    learners = learners_table({"SAC": ended(rows_of("memories.csv")), "PPO": own})
     write_or_check(RESULTS, replace_tables(RESULTS, (learners,)), runs, arguments.check)
 
 

@@ -26,6 +26,24 @@ constexpr int most_blocks(int gates) { return gates == 1 ? 8 : 4; }
 
 constexpr int kAhead = 4;  // steps: what they read is on its way, which takes longer than a step
 
+// A step's saved numbers of a pair of channels: 4 or 16 bytes.
+template <class Cell>
+struct alignas(sizeof(__half2) * Cell::kSaved) SavedPair {
+  __half2 number[Cell::kSaved];
+};
+template <class Cell>
+__device__ void store(SavedPair<Cell>* to, const SavedPair<Cell>& pair) {
+  using Word = std::conditional_t<sizeof(pair) == 16, uint4, unsigned>;  // in one instruction
+  static_assert(sizeof(Word) == sizeof(pair));
+  Word word;
+  memcpy(&word, &pair, sizeof word);
+  *reinterpret_cast<Word*>(to) = word;
+}
+
+// What the backward pass reads of a pair of channels at t - 1: c, or h in bfloat16.
+template <class Cell>
+using Before = std::conditional_t<Cell::kHasCell, float2, std::uint32_t>;
+
 // The work of a group of at most kRows rows, 8 or 16, which goes through its steps together: `cluster` blocks have
 // `channels` channels each, and a warp of a block a gate of 16 of them.
 template <class Cell, int kSteps, int kRows>
@@ -48,9 +66,7 @@ struct Sizes {
   // What a thread reads ahead of a pair of channels: forward its gates, backward what is saved, c_{t-1} or
   // h_{t-1}, and the gradient of h_t.
   static constexpr std::size_t forward_place = Cell::kGates * sizeof(std::uint32_t);
-  static constexpr std::size_t saved_bytes = Cell::kSaved * sizeof(__half2);
-  static constexpr std::size_t before_bytes = Cell::kHasCell ? sizeof(float2) : sizeof(std::uint32_t);
-  static constexpr std::size_t backward_place = saved_bytes + before_bytes + sizeof(std::uint32_t);
+  static constexpr std::size_t backward_place = sizeof(SavedPair<Cell>) + sizeof(Before<Cell>) + sizeof(std::uint32_t);
   static constexpr std::size_t bytes(int operands, std::size_t place) {
     return sums * sizeof(float) + std::size_t{2} * operands * operand * sizeof(bf16) + kAhead * places * place;
   }
@@ -165,7 +181,7 @@ struct Product {
 };
 template <class Size, int kSteps>
 __device__ Product<Size> multiply(const Weights<kSteps>& weights, const bf16* operand) {
-  constexpr int kHalves = Size::rows / 8;
+  constexpr int kHalves = Product<Size>::kHalves;
   Product<Size> product = {};
   auto& sum = product.sum;
 #pragma unroll
@@ -204,20 +220,6 @@ __device__ void put(const Product<Size>& product, const Place<Size>& place, floa
 template <class Size>
 __device__ float2 pair_of(const float* sums, int gate, int n, const Place<Size>& place) {
   return *reinterpret_cast<const float2*>(sums + (gate * Size::rows + n) * Size::sum_stride + 2 * place.pair);
-}
-
-// A step's saved numbers of a pair of channels: 4 or 16 bytes.
-template <class Cell>
-struct alignas(sizeof(__half2) * Cell::kSaved) SavedPair {
-  __half2 number[Cell::kSaved];
-};
-template <class Cell>
-__device__ void store(SavedPair<Cell>* to, const SavedPair<Cell>& pair) {
-  using Word = std::conditional_t<sizeof(pair) == 16, uint4, unsigned>;  // in one instruction
-  static_assert(sizeof(Word) == sizeof(pair));
-  Word word;
-  memcpy(&word, &pair, sizeof word);
-  *reinterpret_cast<Word*>(to) = word;
 }
 
 template <class Cell, int kSteps, int kRows>
@@ -328,15 +330,13 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
     backward_kernel(const __grid_constant__ GatedRnn problem, int group_rows, GatedRnnSaved saved,
                     const bf16* h_gradient_BTD, bf16* gates_gradient_BTX, bf16* candidate_gradient_BTD) {
   using Size = Sizes<Cell, kSteps, kRows>;
-  using Before = std::conditional_t<Cell::kHasCell, float2, std::uint32_t>;  // c_{t-1}, or h_{t-1} in bfloat16
-  static_assert(sizeof(Before) == Size::before_bytes && sizeof(SavedPair<Cell>) == Size::saved_bytes);
   constexpr int kOperands = Cell::kGates * Size::operand;  // of a step: every gate has its own
   extern __shared__ __align__(16) unsigned char bytes[];
   auto* const sums = reinterpret_cast<float*>(bytes);
   auto* const operands = reinterpret_cast<bf16*>(sums + Size::sums);
   // [kAhead, place] each
   auto* const saved_ring = reinterpret_cast<SavedPair<Cell>*>(operands + 2 * kOperands);
-  auto* const before_ring = reinterpret_cast<Before*>(saved_ring + kAhead * Size::places);
+  auto* const before_ring = reinterpret_cast<Before<Cell>*>(saved_ring + kAhead * Size::places);
   auto* const gradient_ring = reinterpret_cast<std::uint32_t*>(before_ring + kAhead * Size::places);
   const Place<Size> place(problem, group_rows);
   const int width = problem.width;
@@ -359,8 +359,8 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
       if (t >= 0 && t < place.length[i]) {
         const int to_ring = place.in_ring(i, t);
         copy_async<4>(gradient_ring + to_ring, h_gradient_BTD + at[i], true);
-        copy_async<Size::saved_bytes>(saved_ring + to_ring,
-                                      reinterpret_cast<const SavedPair<Cell>*>(saved.gates_BTPY) + at[i] / 2, true);
+        copy_async<sizeof(SavedPair<Cell>)>(
+            saved_ring + to_ring, reinterpret_cast<const SavedPair<Cell>*>(saved.gates_BTPY) + at[i] / 2, true);
         if constexpr (Cell::kHasCell)
           copy_async<8>(before_ring + to_ring, saved.cells_BTD + (t > 0 ? at[i] - width : at[i]), t > 0);
         else
@@ -380,7 +380,7 @@ __global__ void __launch_bounds__(Sizes<Cell, kSteps, kRows>::threads)
   }
   for (int i = 1; i <= kAhead; ++i) fetch(place.steps - i);
   SavedPair<Cell> numbers[Size::turns];
-  Before before[Size::turns];
+  Before<Cell> before[Size::turns];
   std::uint32_t d_hidden[Size::turns];
   const auto take = [&](int t) {  // what step t reads, out of the ring
     wait_for_groups<kAhead - 1>();

@@ -160,23 +160,15 @@ template <class T>
 T __shfl_down_sync(unsigned mask, T value, int distance) {
   return engram::on_cpu::shuffle(mask, value, std::min(engram::on_cpu::lane() + distance, 31));
 }
-template <class T>
-T __shfl_up_sync(unsigned mask, T value, int distance) {
-  return engram::on_cpu::shuffle(mask, value, std::max(engram::on_cpu::lane() - distance, 0));
-}
-// Bit i: what lane i of the mask says.
-inline unsigned __ballot_sync(unsigned mask, int says) {
-  unsigned all = 0;
+inline int __all_sync(unsigned mask, int says) {
   engram::on_cpu::Warp& warp = engram::on_cpu::warp();
   warp.word[engram::on_cpu::lane()] = says != 0;
   warp.of(mask).wait();
-  for (int i = 0; i < 32; ++i)
-    if ((mask >> i & 1) != 0 && warp.word[i] != 0) all |= 1u << i;
+  bool all = true;
+  for (int i = 0; i < 32; ++i) all = all && ((mask >> i & 1) == 0 || warp.word[i] != 0);
   warp.of(mask).wait();
   return all;
 }
-inline int __all_sync(unsigned mask, int says) { return __ballot_sync(mask, says) == mask; }
-inline int __any_sync(unsigned mask, int says) { return __ballot_sync(mask, says) != 0; }
 inline int __syncthreads_or(int says) {
   engram::on_cpu::Block& block = *engram::on_cpu::now().own;
   if (says != 0) block.vote = true;
@@ -188,20 +180,12 @@ inline int __syncthreads_or(int says) {
   return vote;
 }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
-inline float __fdividef(float x, float y) { return x / y; }
 using std::isfinite;
 inline void sincospif(float x, float* sine, float* cosine) {
   const double angle = 3.141592653589793 * x;
   *sine = static_cast<float>(std::sin(angle)), *cosine = static_cast<float>(std::cos(angle));
 }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
-template <class T>
-T __ldg(const T* p) {
-  return *p;
-}
 template <class A, class B>
 constexpr std::common_type_t<A, B> max(A a, B b) {
   return a < b ? b : a;
@@ -215,8 +199,4 @@ inline float min(float a, float b) { return std::fmin(a, b); }
 template <class T>
 T atomicMin(T* p, T x) {
   return std::exchange(*p, std::min(*p, x));
-}
-template <class T>
-T atomicAdd(T* p, T x) {
-  return std::exchange(*p, *p + x);
 }
