@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kSecondScreen = "\033[?1049h\033[?25l";  // xterm's, and no cursor
 constexpr const char* kFirstScreen = "\033[0m\033[?25h\033[?1049l";
+constexpr double kHangUpSeconds = 1;
 constexpr const char* kHome = "\033[H";
 constexpr const char* kEraseLine = "\033[K";  // from the cursor on
 
@@ -77,7 +78,12 @@ InputEvents::Event InputEvents::next() {
     std::array<char, 4096> buffer;
     const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count <= 0) return {.kind = Kind::kEnd};  // a terminal that is gone is an end, too
+    if (count <= 0) {
+      // The end of a pseudo-terminal whose other side has closed can be seen a moment before its SIGHUP comes.
+      if (terminal_)
+        if (const auto signal = signals_.next(kHangUpSeconds)) return {.kind = Kind::kSignal, .signal = signal->number};
+      return {.kind = Kind::kEnd};  // a terminal that is gone is an end, too
+    }
     waiting_.assign(buffer.data(), static_cast<std::size_t>(count));
     taken_ = 0;
   }

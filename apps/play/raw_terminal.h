@@ -2,6 +2,7 @@
 #pragma once
 
 #include <termios.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <string>
@@ -56,6 +57,7 @@ class InputEvents {
 
  private:
   TakenSignals signals_{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
+  bool terminal_ = ::isatty(STDIN_FILENO) == 1;
   std::string waiting_;
   std::size_t taken_ = 0;
 };
