@@ -22,9 +22,10 @@ WORDS = {TASK: r"flash_parity|FlashParity", BACKBONE: r"leaky_integrator|LeakyIn
 HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory/backbones/recurrent"}
 FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "films", "kernels", "memory", "nn", "python",
            "ranks", "storage", "tests", "third_party", "video")
-# Program -> sources of the cases to run: over task_names(), and over backbone_names().
-TESTS = {"test_envs": "*envs/registry.cpp,*envs/tasks/full_state.cpp,*envs/vec/cpu_vec_env.cpp",
-         "test_memory": "*memory/core/registry.cpp,*memory/core/sequence_model.cpp"}
+# Program -> cases to run, a call of it for each: those over task_names(), and over backbone_names().
+TESTS = {"test_envs": ["--source-file=*envs/registry.cpp,*envs/tasks/full_state.cpp,*envs/vec/cpu_vec_env.cpp"],
+         "test_memory": ["--source-file=*memory/core/registry.cpp",
+                         "--test-case=forward equals repeated step at the width of the experiments*"]}
 
 
 def run(*command, **options):
@@ -76,8 +77,8 @@ build = sources / (BUILD.relative_to(SOURCE) if BUILD.is_relative_to(SOURCE) els
 configure(sources, build)
 run(CMAKE, "--build", build, "--parallel", str(len(os.sched_getaffinity(0))), "--target", *TESTS)
 for program, cases in TESTS.items():
-    folder = build / "tests" / program.removeprefix("test_")
-    print(run(folder / program, f"--source-file={cases}", "--minimal"), end="")
-    names = run(folder / program, "--list-test-cases", f"--source-file={cases}")
-    print(f"{program}: {names.splitlines()[-1]}")
+    path = build / "tests" / program.removeprefix("test_") / program
+    for chosen in cases:
+        print(run(path, chosen, "--minimal"), end="")
+        print(f"{program}: {run(path, '--list-test-cases', chosen).splitlines()[-1]}")
 shutil.rmtree(sources)
