@@ -13,6 +13,7 @@
 #include "memory/ops/recurrences/linear_recurrence_cuda.h"
 #include "memory/ops/recurrences/relu_recurrence_cuda.h"
 #include "memory/ops/recurrences/slstm_cuda.h"
+#include "memory/ops/short_convolution_cuda.h"
 #include "memory/ops/vector_decay_cuda.h"
 
 namespace engram::cuda {
@@ -64,6 +65,8 @@ Support supports_relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { 
 Tensor relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { not_built("the relu recurrence"); }
 Support supports_slstm(const Tensor&, const Tensor&) { return no_support(); }
 Tensor slstm(const Tensor&, const Tensor&, const Tensor&) { not_built("sLSTM"); }
+Support supports_short_convolution(const ShortConvolutionTensors&) { return no_support(); }
+ShortConvolution::Output short_convolution(const ShortConvolutionTensors&) { not_built("a short convolution"); }
 Support supports_vector_decay(const VectorDecayInput&) { return no_support(); }
 Tensor vector_decay(const VectorDecayInput&, const Tensor&) { not_built("a decay for each channel"); }
 

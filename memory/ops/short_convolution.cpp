@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "memory/ops/cpu_short_convolution.h"
+#include "memory/ops/short_convolution_cuda.h"
 #include "nn/cpu/layers.h"
+#include "nn/device/plain_operations.h"
 
 namespace engram {
 
@@ -28,6 +30,8 @@ Tensor ShortConvolution::convolve(const Tensor& x) const {
 
 ShortConvolution::Output ShortConvolution::forward(const Tensor& x_BTC, const Tensor& state_BSC,
                                                    const Tensor& lengths_B) const {
+  const cuda::ShortConvolutionTensors given{x_BTC, state_BSC, weight_CW_, bias_C_, lengths_B};
+  if (!PlainOperations::on() && cuda::supports_short_convolution(given)) return cuda::short_convolution(given);
   const Tensor all = torch::cat({state_BSC, x_BTC.to(state_BSC.scalar_type())}, 1);
   const Tensor kept_BS1 = (lengths_B.unsqueeze(1) + torch::arange(width_ - 1, lengths_B.options())).unsqueeze(2);
   return {convolve(all), all.gather(1, kept_BS1.expand({-1, -1, all.size(2)}))};
