@@ -33,19 +33,19 @@ def learnt(task, success):
     return success > (1 + CHANCE[task]) / 2
 
 
-def tries_table(rows):
+def tries_table(rows, tasks=CHANCE):
     """How many memories have learnt each task with each rate, and with the best of the three."""
     found = collections.defaultdict(dict)  # (task, memory) -> rate -> success
     for row in rows:
         if row["state"] == "tuning" and row["control"] == "none":
             rate = row["tuned"].removeprefix("learner.learning_rate = ")
             found[row["task"], row["backbone"]][rate] = float(row["final_success"])
-    lines = ["| learning rate | " + " | ".join(f"`{task}`" for task in CHANCE) + " |", "|---|" + "---:|" * len(CHANCE)]
+    lines = ["| learning rate | " + " | ".join(f"`{task}`" for task in tasks) + " |", "|---|" + "---:|" * len(tasks)]
     for name, of in [(rate, (rate,)) for rate in RATES] + [("best of the three", RATES)]:
         numbers = [sum(learnt(task, max(tries[rate] for rate in of)) for (own, _), tries in found.items() if own == task)
-                   for task in CHANCE]
+                   for task in tasks]
         lines.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
-    tried = [sum(own == task for own, _ in found) for task in CHANCE]
+    tried = [sum(own == task for own, _ in found) for task in tasks]
     return lines + ["| memories tried | " + " | ".join(map(str, tried)) + " |"]
 
 
