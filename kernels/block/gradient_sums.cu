@@ -4,17 +4,19 @@
 #include <string>
 
 #include "kernels/block/gradient_sums.h"
+#include "kernels/common/launch_parts.cuh"
 
 namespace engram {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kAtOnce = 8;  // matrices whose elements a thread asks for before it adds the first
 
-// Threads that share an element of a sum, a power of two: each adds eight matrices or so, and as many more as it takes
-// where there are more than 32 threads' share.
+// Threads that share an element of a sum, a power of two: each adds kAtOnce matrices or so, and as many more as it
+// takes where there are more than 32 threads' share.
 __host__ __device__ constexpr int threads_of_element(const GradientSum& sum) {
   int threads = 1;
-  while (threads < 32 && 8 * threads < sum.count) threads *= 2;
+  while (threads < 32 && kAtOnce * threads < sum.count) threads *= 2;
   return threads;
 }
 
@@ -23,15 +25,12 @@ struct Launch {
   int first_block[kGradientSumsOfLaunch];
   int count;
 };
-static_assert((kGradientSumsOfLaunch & (kGradientSumsOfLaunch - 1)) == 0, "a block finds its sum by halves");
 static_assert(sizeof(Launch) <= 4096, "more than a launch's parameters hold");
 
 __global__ void __launch_bounds__(kThreads) add_up_kernel(const __grid_constant__ Launch launch) {
   __shared__ float part[kThreads];
   const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
-  int own = 0;
-  for (int half = kGradientSumsOfLaunch / 2; half > 0; half /= 2)
-    if (own + half < launch.count && block >= launch.first_block[own + half]) own += half;
+  const int own = part_of_block<kGradientSumsOfLaunch>(launch.count, [&](int i) { return launch.first_block[i]; });
   const GradientSum& sum = launch.sum[own];
   const int sharing = threads_of_element(sum), elements = kThreads / sharing;
   const int share = thread / elements, element = (block - launch.first_block[own]) * elements + thread % elements;
@@ -40,8 +39,15 @@ __global__ void __launch_bounds__(kThreads) add_up_kernel(const __grid_constant_
   if (inside) {
     const float* const at = sum.parts + std::int64_t{sum.rows.position(element / sum.columns.count)} * sum.stride +
                             sum.columns.position(element % sum.columns.count);
-#pragma unroll 8  // loads on their way together: there are few threads to hide them
-    for (int i = share; i < sum.count; i += sharing) total += at[i * sum.distance];
+    // Loads are on their way together, the last ones too: there are few threads to hide them.
+    for (int i = share; i < sum.count; i += kAtOnce * sharing) {
+      float own_part[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j)
+        own_part[j] = i + j * sharing < sum.count ? at[(i + j * sharing) * sum.distance] : 0.0f;
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) total += own_part[j];
+    }
   }
   if (sharing > 1) {
     part[thread] = total;

@@ -9,15 +9,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One thread for each element of y.
-template <typename X, typename T>
-__global__ void __launch_bounds__(kThreads)
-    observation_rows_kernel(ObservationRows input, int width, int beside_width, T* y) {
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x, row = i / input.stride;
-  if (row >= input.rows) return;
-  int column = static_cast<int>(i % input.stride), element = 0;
-  const X* const x = static_cast<const X*>(input.x) + std::int64_t{row} * width;
-  const float* const beside = input.beside + std::int64_t{row} * beside_width;
+// What stands in a column of y. `column`: 0 .. input.stride - 1.
+template <typename X>
+__device__ float number_at(const ObservationRows& input, const X* x, const float* beside, int column) {
+  int element = 0;
   float number = 0.0f;
 #pragma unroll
   for (int p = 0; p < kMaxObservationParts; ++p) {
@@ -37,7 +32,30 @@ __global__ void __launch_bounds__(kThreads)
     column -= elements * each;
     element += elements;
   }
-  y[i] = static_cast<T>(number);
+  return number;
+}
+
+// One thread for a vector of a row of y.
+template <typename X, typename T>
+__global__ void __launch_bounds__(kThreads)
+    observation_rows_kernel(ObservationRows input, int width, int beside_width, T* y) {
+  const unsigned vectors = input.stride / kVector, i = blockIdx.x * kThreads + threadIdx.x, row = i / vectors;
+  if (row >= input.rows) return;
+  const int column = static_cast<int>(i % vectors) * kVector;
+  const X* const x = static_cast<const X*>(input.x) + std::int64_t{row} * width;
+  const float* const beside = input.beside + std::int64_t{row} * beside_width;
+  RowVector numbers;
+  if (input.parts == 1 && input.part[0].values == 0) {  // quantities alone need no search
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      const float own = column + j < width ? static_cast<float>(x[column + j]) : 0.0f;
+      numbers.x[j] = sizeof(X) == 1 ? own / 255.0f : own;
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) numbers.x[j] = number_at(input, x, beside, column + j);
+  }
+  store_vector(y + std::int64_t{i} * kVector, numbers);
 }
 
 }  // namespace
@@ -56,10 +74,10 @@ void observation_rows(const ObservationRows& input, void* y, cudaStream_t stream
     columns += input.part[p].columns();
     (p < input.parts - input.beside_parts ? width : beside_width) += elements;
   }
-  if (input.rows < 1 || columns > input.stride || input.rows * input.stride > INT32_MAX)
+  if (input.rows < 1 || columns > input.stride || input.stride % kVector != 0 || input.rows * input.stride > INT32_MAX)
     refuse(std::to_string(input.rows) + " rows of " + std::to_string(columns) + " columns as " +
            std::to_string(input.stride));
-  const auto blocks = static_cast<unsigned>((input.rows * input.stride + kThreads - 1) / kThreads);
+  const auto blocks = static_cast<unsigned>((input.rows * (input.stride / kVector) + kThreads - 1) / kThreads);
   dispatch_dtype(input.dtype, [&](auto element) {
     using T = decltype(element);
     if (input.bytes)

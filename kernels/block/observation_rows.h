@@ -29,11 +29,11 @@ struct ObservationRows {
   bool bytes;
   const void* x;
   const float* beside;  // [rows, elements]; not read where beside_parts is 0
-  int stride;           // of y, at least as many as the parts have columns
+  int stride;           // of y, a multiple of 8, at least as many as the parts have columns
   Dtype dtype;
 };
-// y [rows, stride] of `dtype`, zero after the parts' columns, queued on `stream`. rows * stride < 2^31.
-// Errors: std::runtime_error for a shape outside the contract or a failed launch.
+// y [rows, stride] of `dtype`, 16-byte aligned, zero after the parts' columns, queued on `stream`. rows * stride <
+// 2^31. Errors: std::runtime_error for a shape outside the contract or a failed launch.
 void observation_rows(const ObservationRows& input, void* y, cudaStream_t stream);
 
 }  // namespace engram

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/block/pack.h"
+#include "kernels/common/launch_parts.cuh"
 
 namespace engram {
 namespace {
@@ -28,12 +29,9 @@ static_assert(sizeof(Launch) <= 4096, "more than a launch's parameters hold");
 
 // One thread for each element.
 __global__ void __launch_bounds__(kThreads) pack_kernel(const __grid_constant__ Launch launch) {
-  const int block = static_cast<int>(blockIdx.x);
-  int own = 0;
-  for (int i = 1; i < launch.count; ++i)
-    if (block >= launch.strip[i].first_block) own = i;
-  const Strip& strip = launch.strip[own];
-  const int i = (block - strip.first_block) * kThreads + static_cast<int>(threadIdx.x);
+  const Strip& strip = launch.strip[part_of_block<kPackSegmentsOfLaunch>(
+      launch.count, [&](int i) { return launch.strip[i].first_block; })];
+  const int i = (static_cast<int>(blockIdx.x) - strip.first_block) * kThreads + static_cast<int>(threadIdx.x);
   if (i >= strip.height * strip.width) return;
   const int row = strip.rows.index(i / strip.width), column = strip.columns.index(i % strip.width);
   const float x = row >= 0 && column >= 0 ? strip.matrix[std::int64_t{row} * strip.columns.count + column] : 0.0f;

@@ -219,7 +219,9 @@ template <NormKind kKind, typename Launch>
 void dispatch(const RowNorm& norm, Launch launch) {
   dispatch_dtype(norm.dtype, [&](auto element) {
     using T = decltype(element);
-    if (norm.stride <= 128)
+    if (norm.stride <= 64)
+      launch.template operator()<kKind, T, 8, 1>();
+    else if (norm.stride <= 128)
       launch.template operator()<kKind, T, 16, 1>();
     else if (norm.stride <= 256)
       launch.template operator()<kKind, T, 32, 1>();
@@ -238,7 +240,8 @@ void dispatch(const RowNorm& norm, Launch launch) {
 }
 
 int blocks_of(const RowNorm& norm, int resident) {
-  return row_blocks(norm.rows, kThreads / (norm.stride <= 128 ? 16 : 32), resident);
+  const int lanes = norm.stride <= 64 ? 8 : norm.stride <= 128 ? 16 : 32;
+  return row_blocks(norm.rows, kThreads / lanes, resident);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/common/cuda_support.h"
+#include "kernels/common/launch_parts.cuh"
 #include "kernels/learner/adam/adam.h"
 
 namespace engram {
@@ -36,23 +37,32 @@ __global__ void __launch_bounds__(kThreads)
     rate = static_cast<float>(static_cast<double>(learning_rate) / (1 - pow(kBeta1, t)));
     inverse_correction = static_cast<float>(1 / sqrt(1 - pow(kBeta2, t)));
   }
-  int own = 0;
-  for (int i = 1; i < launch.count; ++i)
-    if (static_cast<int>(blockIdx.x) >= launch.first_block[i]) own = i;
+  const int own = part_of_block<kTensors>(launch.count, [&](int i) { return launch.first_block[i]; });
   const AdamTensor& tensor = launch.tensor[own];
-  const std::int64_t first = std::int64_t{static_cast<int>(blockIdx.x) - launch.first_block[own]} * kElements;
+  const std::int64_t first =
+      std::int64_t{static_cast<int>(blockIdx.x) - launch.first_block[own]} * kElements + threadIdx.x;
+  constexpr int kOfThread = kElements / kThreads;
+  float g[kOfThread], m[kOfThread], v[kOfThread], x[kOfThread];  // all are asked for before the first is written
+#pragma unroll
+  for (int j = 0; j < kOfThread; ++j) {
+    const std::int64_t i = first + j * kThreads;
+    const bool inside = i < tensor.size;
+    g[j] = inside ? tensor.gradient[i] : 0.0f;
+    m[j] = inside ? tensor.mean[i] : 0.0f;
+    v[j] = inside ? tensor.mean_square[i] : 0.0f;
+    x[j] = inside ? tensor.parameter[i] : 0.0f;
+  }
   __syncthreads();
 #pragma unroll
-  for (int j = 0; j < kElements / kThreads; ++j) {
-    const std::int64_t i = first + j * kThreads + threadIdx.x;
+  for (int j = 0; j < kOfThread; ++j) {
+    const std::int64_t i = first + j * kThreads;
     if (i >= tensor.size) break;
-    const float g = tensor.gradient[i];
-    const float m = tensor.mean[i] + static_cast<float>(1 - kBeta1) * (g - tensor.mean[i]);
-    const float v = static_cast<float>(kBeta2) * tensor.mean_square[i] + static_cast<float>(1 - kBeta2) * g * g;
-    tensor.mean[i] = m;
-    tensor.mean_square[i] = v;
-    tensor.parameter[i] = (1 - learning_rate * weight_decay) * tensor.parameter[i] -
-                          rate * m / (sqrtf(v) * inverse_correction + kEpsilon);
+    m[j] += static_cast<float>(1 - kBeta1) * (g[j] - m[j]);
+    v[j] = static_cast<float>(kBeta2) * v[j] + static_cast<float>(1 - kBeta2) * g[j] * g[j];
+    tensor.mean[i] = m[j];
+    tensor.mean_square[i] = v[j];
+    tensor.parameter[i] =
+        (1 - learning_rate * weight_decay) * x[j] - rate * m[j] / (sqrtf(v[j]) * inverse_correction + kEpsilon);
   }
 }
 

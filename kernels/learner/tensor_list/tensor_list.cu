@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/common/cuda_support.h"
+#include "kernels/common/launch_parts.cuh"
 #include "kernels/learner/tensor_list/tensor_list.h"
 
 namespace engram {
@@ -16,10 +17,7 @@ struct Blocks {
   int count;
 
   __device__ int tensor() const {
-    int own = 0;
-    for (int i = 1; i < count; ++i)
-      if (static_cast<int>(blockIdx.x) >= first_block[i]) own = i;
-    return own;
+    return part_of_block<kTensors>(count, [this](int i) { return first_block[i]; });
   }
   __device__ std::int64_t element(int tensor) const {
     return std::int64_t{static_cast<int>(blockIdx.x) - first_block[tensor]} * kElements;
@@ -112,12 +110,19 @@ __global__ void __launch_bounds__(kThreads) move_kernel(const __grid_constant__ 
   const int own = launch.blocks.tensor();
   const TensorPair& pair = launch.pair[own];
   const std::int64_t first = launch.blocks.element(own) + threadIdx.x;
+  constexpr int kOfThread = kElements / kThreads;
+  float x[kOfThread], target[kOfThread];  // all are asked for before the first is written
 #pragma unroll
-  for (int j = 0; j < kElements / kThreads; ++j) {
+  for (int j = 0; j < kOfThread; ++j) {
     const std::int64_t i = first + j * kThreads;
-    if (i >= pair.size) return;
-    const float x = pair.x[i], target = pair.target[i], way = target - x;
-    pair.x[i] = rate < 0.5f ? x + rate * way : target - (1.0f - rate) * way;
+    x[j] = i < pair.size ? pair.x[i] : 0.0f;
+    target[j] = i < pair.size ? pair.target[i] : 0.0f;
+  }
+#pragma unroll
+  for (int j = 0; j < kOfThread; ++j) {
+    const std::int64_t i = first + j * kThreads;
+    const float way = target[j] - x[j];
+    if (i < pair.size) pair.x[i] = rate < 0.5f ? x[j] + rate * way : target[j] - (1.0f - rate) * way;
   }
 }
 

@@ -253,8 +253,8 @@ std::vector<Case> cases(std::initializer_list<std::pair<int, int>> widths, std::
 }  // namespace
 
 constexpr std::initializer_list<std::pair<int, int>> kShapes = {
-    {1, 8},     {2, 8},     {3, 8},     {7, 8},     {8, 16},    {50, 56},     {100, 104},  {111, 128},
-    {128, 128}, {129, 136}, {255, 256}, {257, 264}, {500, 512}, {1000, 1024}, {1024, 1024}};
+    {1, 8},     {2, 8},     {3, 8},     {7, 8},     {8, 16},    {50, 56},   {64, 64},     {65, 72},    {100, 104},
+    {111, 128}, {128, 128}, {129, 136}, {255, 256}, {257, 264}, {500, 512}, {1000, 1024}, {1024, 1024}};
 
 TEST_CASE("a norm of rows and its gradients equal the formula's, for odd widths, gaps and every number of rows") {
   if (skip_without_gpu()) return;

@@ -87,6 +87,7 @@ TEST_CASE("observations of quantities and tokens become numbers, padded with zer
     for (const bool bytes : {true, false}) {
       CAPTURE(bytes);
       check_rows(1, {{1, 0}}, 16, bytes, dtype);
+      check_rows(3, {{8, 0}}, 8, bytes, dtype);
       check_rows(700, {{75, 0}}, 80, bytes, dtype);
       check_rows(33, {{64, 0}}, 64, bytes, dtype);
       check_rows(129, {{5, 3}}, 16, bytes, dtype);
@@ -110,6 +111,7 @@ TEST_CASE("rows of observations outside the contract are refused") {
                                    {beside(-1), "a negative number of parts beside it"},
                                    {input_of(1, std::vector<Part>(9, {1, 0}), 16), "nine parts"},
                                    {input_of(1, {{3, 6}}, 16), "18 columns in 16"},
+                                   {input_of(1, {{3, 0}}, 12), "rows of 12"},
                                    {input_of(0, {{3, 0}}, 16), "no row"},
                                    {input_of(1, {{0, 0}}, 16), "no element"},
                                    {input_of(1, {{1, -1}}, 16), "a negative number of tokens"}}) {
