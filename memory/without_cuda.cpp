@@ -11,6 +11,7 @@
 #include "memory/ops/ops_cuda.h"
 #include "memory/ops/recurrences/gated_rnn_cuda.h"
 #include "memory/ops/recurrences/linear_recurrence_cuda.h"
+#include "memory/ops/recurrences/min_gru_gates_cuda.h"
 #include "memory/ops/recurrences/relu_recurrence_cuda.h"
 #include "memory/ops/recurrences/slstm_cuda.h"
 #include "memory/ops/short_convolution_cuda.h"
@@ -61,6 +62,8 @@ HadamardMemoryResult hadamard_memory(const HadamardMemoryVectors&, const Tensor&
 }
 Support supports_linear_recurrence(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
 Tensor linear_recurrence(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
+Support supports_min_gru_gates(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
+MinGruUpdate min_gru_gates(const Tensor&, const Tensor&, const Tensor&) { not_built("minGRU's gates"); }
 Support supports_relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
 Tensor relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { not_built("the relu recurrence"); }
 Support supports_slstm(const Tensor&, const Tensor&) { return no_support(); }

@@ -108,8 +108,24 @@ class MapsPass : public torch::CustomClassHolder {
     return padded_to(outputs_of(map), round_up(outputs_of(map), kVectorElements));
   }
 
+  // The matrix whose columns are those of the parts one behind the other, where they stand so in memory already and
+  // need no padding; else undefined.
+  static Tensor matrix_of(const variable_list& parts) {
+    const Tensor& first = parts.front();
+    std::int64_t columns = 0;
+    for (const Tensor& part : parts) {
+      if (part.size(1) % kVectorElements != 0 || part.stride(1) != 1 || part.stride(0) != first.stride(0) ||
+          !part.is_alias_of(first) || part.storage_offset() != first.storage_offset() + columns)
+        return {};
+      columns += part.size(1);
+    }
+    if (columns != first.stride(0)) return {};
+    return first.as_strided({first.size(0), columns}, {columns, 1});
+  }
   // The maps' own tensors along `dimension` of N, and back as views.
   static Tensor joined(const variable_list& parts, std::int64_t dimension) {
+    if (dimension == 1)
+      if (const Tensor whole = matrix_of(parts); whole.defined()) return whole;
     variable_list padded;
     for (const Tensor& part : parts) {
       padded.push_back(part);

@@ -1,6 +1,7 @@
 // Maps of one input as one product against each alone: values and gradients.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <vector>
 
 #include "nn/fused/maps.h"
@@ -41,4 +42,23 @@ TEST_CASE("maps of an input that needs no gradient, and of parameters that need 
   CHECK(relative_error(gradient, x.sum(0).expand_as(gradient)) < 1e-6);
   const torch::NoGradGuard no_grad;
   CHECK_FALSE(cuda::linear_maps(x, weights_of(maps))[0].requires_grad());
+}
+
+// Of a matrix that its parts fill, or of its columns in another order, or of more than the parts.
+TEST_CASE("gradients of maps that stand beside each other in one matrix count as gradients of their own do") {
+  torch::manual_seed(3);
+  std::vector<torch::nn::Linear> maps;
+  for (const int outputs : {8, 16}) maps.emplace_back(torch::nn::LinearOptions(8, outputs).bias(false));
+  const Tensor x = torch::randn({3, 5, 8}).requires_grad_();
+  const std::vector<Tensor> inputs{x, maps[0]->weight, maps[1]->weight};
+  for (const auto& [columns, first, second] : {std::array{24, 0, 8}, std::array{24, 16, 0}, std::array{32, 0, 8}}) {
+    CAPTURE(columns);
+    CAPTURE(second);
+    const Tensor matrix = torch::randn({3, 5, columns}), d_first = matrix.narrow(2, first, 8),
+                 d_second = matrix.narrow(2, second, 16);
+    const auto gradients = [&](const std::vector<Tensor>& of) {
+      return torch::autograd::grad(cuda::linear_maps(x, weights_of(maps)), inputs, of);
+    };
+    check(gradients({d_first, d_second}), gradients({d_first.clone(), d_second.clone()}), 1e-7);
+  }
 }

@@ -8,6 +8,7 @@
 
 #include "memory/backbones/recurrent/linear_mixer.h"
 #include "memory/backbones/recurrent/linear_rnn.h"
+#include "memory/ops/recurrences/min_gru_gates.h"
 
 namespace engram {
 namespace {
@@ -16,7 +17,9 @@ class MinGruMixer : public torch::nn::Module {
  public:
   using Options = MinGruOptions;
   static constexpr bool kCountsSteps = false;
-  static Support supports_learning(const Options&) { return only_the_recurrence(); }
+  static Support supports_learning(const Options&) {
+    return Support::no("only its gates and its linear recurrence have kernels");
+  }
   using Plan = LengthsPlan;
   using StepPlan = EmptyStepPlan;
 
@@ -39,25 +42,21 @@ class MinGruMixer : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
-    const Update update = update_of(x_BTD, state[0].scalar_type());
+    const MinGruUpdate update = update_of(x_BTD);
     return apply_linear(output_, recur(update.keep, update.write, state[0], plan, final_state));
   }
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
-    const Update update = update_of(x_BD, state[0].scalar_type());
+    const MinGruUpdate update = update_of(x_BD);
     torch::Tensor h_BN = state[0];
     h_BN.mul_(update.keep).add_(update.write);
     return apply_linear(output_, h_BN);
   }
 
  private:
-  struct Update {
-    torch::Tensor keep, write;
-  };
-  Update update_of(const torch::Tensor& x, torch::ScalarType dtype) {
+  MinGruUpdate update_of(const torch::Tensor& x) {
     const std::vector<torch::Tensor> mapped = apply_linears({gate_, candidate_}, x);
-    const torch::Tensor gate = mapped[0].to(dtype) + gate_bias_N_;
-    return {(-gate).sigmoid(), gate.sigmoid() * mapped[1].to(dtype)};
+    return min_gru_gates(mapped[0], mapped[1], gate_bias_N_);
   }
 
   torch::nn::Linear gate_;

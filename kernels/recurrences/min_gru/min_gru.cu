@@ -1,0 +1,139 @@
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/block/column_sums.cuh"
+#include "kernels/block/gradient_sums.h"
+#include "kernels/common/fast_math.h"
+#include "kernels/recurrences/min_gru/min_gru.h"
+
+namespace engram {
+namespace {
+
+// A block takes kLanes channels of kSlots rows at a time; a thread asks for kAtOnce rows of its own before it takes the
+// first, since an element is a few instructions and a long way to memory.
+constexpr int kThreads = 256, kLanes = 32, kSlots = kThreads / kLanes, kAtOnce = 4;
+constexpr int kResident = 4;  // blocks of a multiprocessor for each kLanes channels: few sums are left to add up
+
+// Which channel is a thread's, and which rows: first(), and every step()-th from there on.
+struct Place {
+  int channel, slot;
+
+  __device__ Place()
+      : channel(static_cast<int>(blockIdx.x) * kLanes + static_cast<int>(threadIdx.x) % kLanes),
+        slot(static_cast<int>(threadIdx.x) / kLanes) {}
+  __device__ std::int64_t first() const { return std::int64_t{blockIdx.y} * kSlots + slot; }
+  __device__ static std::int64_t step() { return std::int64_t{gridDim.y} * kSlots; }
+};
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) forward_kernel(MinGruGates gates, float* keep, float* write) {
+  const Place place;
+  if (place.channel >= gates.width) return;
+  const T* const gate = static_cast<const T*>(gates.gate) + place.channel;
+  const T* const candidate = static_cast<const T*>(gates.candidate) + place.channel;
+  const float bias = gates.bias[place.channel];
+  for (std::int64_t first = place.first(); first < gates.rows; first += kAtOnce * Place::step()) {
+    float g[kAtOnce], c[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const std::int64_t row = first + i * Place::step();
+      g[i] = row < gates.rows ? static_cast<float>(gate[row * gates.stride]) : 0.0f;
+      c[i] = row < gates.rows ? static_cast<float>(candidate[row * gates.stride]) : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const std::int64_t row = first + i * Place::step();
+      if (row >= gates.rows) break;
+      const std::int64_t at = row * gates.width + place.channel;
+      // Both by the sigmoid: 1 - z would lose what a gate near 1 keeps.
+      keep[at] = fast_sigmoid(-(g[i] + bias));
+      write[at] = fast_sigmoid(g[i] + bias) * c[i];
+    }
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    backward_kernel(MinGruGates gates, const float* d_keep, const float* d_write, MinGruGatesGradient gradient,
+                    float* bias_sums) {
+  __shared__ float shared[kSlots][kLanes];
+  const Place place;
+  const bool inside = place.channel < gates.width;
+  const T* const gate = static_cast<const T*>(gates.gate) + place.channel;
+  const T* const candidate = static_cast<const T*>(gates.candidate) + place.channel;
+  const float bias = inside ? gates.bias[place.channel] : 0.0f;
+  float sum = 0;
+  for (std::int64_t first = place.first(); inside && first < gates.rows; first += kAtOnce * Place::step()) {
+    float g[kAtOnce], c[kAtOnce], of_keep[kAtOnce], of_write[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const std::int64_t row = first + i * Place::step();
+      const bool there = row < gates.rows;
+      g[i] = there ? static_cast<float>(gate[row * gates.stride]) : 0.0f;
+      c[i] = there ? static_cast<float>(candidate[row * gates.stride]) : 0.0f;
+      of_keep[i] = there ? d_keep[row * gates.width + place.channel] : 0.0f;
+      of_write[i] = there ? d_write[row * gates.width + place.channel] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const std::int64_t row = first + i * Place::step();
+      if (row >= gates.rows) break;
+      const float z = fast_sigmoid(g[i] + bias), kept = fast_sigmoid(-(g[i] + bias));
+      const float d_gate = (of_write[i] * c[i] - of_keep[i]) * z * kept;
+      sum += d_gate;
+      static_cast<T*>(gradient.gate)[row * gradient.stride + place.channel] = static_cast<T>(d_gate);
+      static_cast<T*>(gradient.candidate)[row * gradient.stride + place.channel] = static_cast<T>(of_write[i] * z);
+    }
+  }
+  shared[place.slot][threadIdx.x % kLanes] = sum;
+  __syncthreads();
+  if (place.slot != 0 || !inside) return;
+  float total = 0;
+  for (int slot = 0; slot < kSlots; ++slot) total += shared[slot][threadIdx.x];
+  bias_sums[std::int64_t{blockIdx.y} * gates.width + place.channel] = total;
+}
+
+void check_shape(const MinGruGates& gates, std::int64_t gradient_stride) {
+  if (gates.rows < 1 || gates.width < 1 || gates.stride < gates.width || gradient_stride < gates.width ||
+      gates.rows * gates.width > std::numeric_limits<int>::max())
+    throw std::runtime_error("minGRU's gates: " + std::to_string(gates.rows) + " rows of " +
+                             std::to_string(gates.width) + " channels, " + std::to_string(gates.stride) + " and " +
+                             std::to_string(gradient_stride) + " apart");
+}
+
+dim3 grid_of(const MinGruGates& gates) {
+  return {static_cast<unsigned>((gates.width + kLanes - 1) / kLanes),
+          static_cast<unsigned>(row_blocks(gates.rows, kSlots * kAtOnce, kResident))};
+}
+
+}  // namespace
+
+void min_gru_gates_forward(const MinGruGates& gates, float* keep, float* write, cudaStream_t stream) {
+  check_shape(gates, gates.stride);
+  dispatch_dtype(gates.dtype, [&](auto element) {
+    forward_kernel<decltype(element)><<<grid_of(gates), kThreads, 0, stream>>>(gates, keep, write);
+  });
+  check_cuda(cudaGetLastError(), "min_gru_gates_forward");
+}
+
+std::size_t min_gru_gates_backward_scratch_bytes(const MinGruGates& gates) {
+  check_shape(gates, gates.stride);
+  return sizeof(float) * grid_of(gates).y * static_cast<std::size_t>(gates.width);
+}
+
+void min_gru_gates_backward(const MinGruGates& gates, const float* keep_gradient, const float* write_gradient,
+                            const MinGruGatesGradient& gradient, void* scratch, cudaStream_t stream) {
+  check_shape(gates, gradient.stride);
+  auto* const bias_sums = static_cast<float*>(scratch);
+  const dim3 grid = grid_of(gates);
+  dispatch_dtype(gates.dtype, [&](auto element) {
+    backward_kernel<decltype(element)>
+        <<<grid, kThreads, 0, stream>>>(gates, keep_gradient, write_gradient, gradient, bias_sums);
+  });
+  check_cuda(cudaGetLastError(), "min_gru_gates_backward");
+  add_up({vector_sum(bias_sums, static_cast<int>(grid.y), gates.width, gates.width, gradient.bias)}, stream);
+}
+
+}  // namespace engram
