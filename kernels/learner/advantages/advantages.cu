@@ -22,16 +22,11 @@ __global__ void __launch_bounds__(kThreads)
                       input.steps_B[b], input.time, input.gamma, input.lambda, advantage_BT + first);
 }
 
-using row_losses::block_sum;
 constexpr int kMomentThreads = row_losses::kThreads, kMostBlocks = kAdvantageMomentsScratch / kAdvantageMoments;
 
 // The block's sums of the threads' own.
-__device__ void keep_sums(const double (&own)[kAdvantageMoments], double* sums) {
-  __shared__ double shared[kMomentThreads / 32];
-  for (int i = 0; i < kAdvantageMoments; ++i) {
-    const double sum = block_sum(own[i], shared);
-    if (threadIdx.x == 0) sums[i] = sum;
-  }
+__device__ void keep_sums(double (&own)[kAdvantageMoments], double* sums) {
+  row_losses::block_sums_of(own, [&](int i, double sum) { sums[i] = sum; });
 }
 
 __global__ void __launch_bounds__(kMomentThreads)

@@ -41,8 +41,7 @@ __device__ void clear_row(const PpoLossInput& input, const PpoLossOutput& output
 
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(PpoLossInput input, PpoLossOutput output, float* __restrict__ block_sums) {
-  __shared__ float shared[kThreads / 32];
-  const float inverse_steps = row_losses::inverse_of_all_steps(input.steps_B, input.batch, shared);
+  const float inverse_steps = row_losses::inverse_of_all_steps(input.steps_B, input.batch);
   const row_losses::RowPlace place = row_losses::own_row(input.batch, input.time);
   float sums[kPpoLosses] = {};
   if (place.inside && place.t < input.steps_B[place.b]) {
@@ -57,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
   } else if (place.inside) {
     clear_row(input, output, place.row);
   }
-  row_losses::keep_block_sums(sums, block_sums, shared);
+  row_losses::keep_block_sums(sums, block_sums);
 }
 
 void check_shape(const PpoLossInput& input) {

@@ -14,8 +14,7 @@ using row_losses::kThreads;
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(SacLossInput input, SacLossOutput output, float* __restrict__ block_sums) {
-  __shared__ float shared[kThreads / 32];
-  const float inverse_steps = row_losses::inverse_of_all_steps(input.steps_B, input.batch, shared);
+  const float inverse_steps = row_losses::inverse_of_all_steps(input.steps_B, input.batch);
   const auto [row, b, t, inside] = row_losses::own_row(input.batch, input.time);
   float sums[kSacLosses] = {};
   if (inside && t < input.steps_B[b]) {
@@ -60,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
       static_cast<T*>(output.q2_BTA)[row * input.stride + a] = static_cast<T>(0.0f);
     }
   }
-  row_losses::keep_block_sums(sums, block_sums, shared);
+  row_losses::keep_block_sums(sums, block_sums);
 }
 
 }  // namespace
