@@ -62,6 +62,12 @@ HadamardMemoryResult hadamard_memory(const HadamardMemoryVectors&, const Tensor&
 }
 Support supports_linear_recurrence(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
 Tensor linear_recurrence(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
+Support supports_paired_linear_recurrence(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  return no_support();
+}
+PairedStates paired_linear_recurrence(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  not_built("the linear recurrence");
+}
 Support supports_min_gru_gates(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
 MinGruUpdate min_gru_gates(const Tensor&, const Tensor&, const Tensor&) { not_built("minGRU's gates"); }
 Support supports_relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }

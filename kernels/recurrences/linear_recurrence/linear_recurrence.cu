@@ -78,13 +78,17 @@ void dispatch(RecurrenceNumber number, bool constant, int width, std::initialize
     with(FloatUnit{});
   else if (number == RecurrenceNumber::kComplex64)
     with(ComplexUnit{});
+  else if (number == RecurrenceNumber::kComplexBfloat16)
+    with(ComplexBfloat16Unit{});
   else if (width % 2 == 0 && aligned(sequences, 4) && aligned(states, 8))
     with(Bfloat16PairUnit{});
   else
     with(Bfloat16Unit{});
 }
 
-int floats_of_channel(RecurrenceNumber number) { return number == RecurrenceNumber::kComplex64 ? 2 : 1; }
+int floats_of_channel(RecurrenceNumber number) {
+  return number == RecurrenceNumber::kComplex64 || number == RecurrenceNumber::kComplexBfloat16 ? 2 : 1;
+}
 
 void check_shape(const LinearRecurrence& r) {
   const auto refuse = [&](const std::string& why) {

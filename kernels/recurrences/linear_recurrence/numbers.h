@@ -79,4 +79,13 @@ struct ComplexUnit {
   HOST_DEVICE static Stored stored(Value x) { return x; }
 };
 
+struct ComplexBfloat16Unit {
+  using Stored = __nv_bfloat162;
+  using Value = Complex;
+  static constexpr int kChannels = 1, kLanes = 32, kForwardSteps = 16, kBackwardSteps = 8;
+  HOST_DEVICE static Value one() { return {1, 0}; }
+  HOST_DEVICE static Value value(Stored x) { return {__low2float(x), __high2float(x)}; }
+  HOST_DEVICE static Stored stored(Value x) { return __floats2bfloat162_rn(x.re, x.im); }
+};
+
 }  // namespace engram::recurrence

@@ -10,6 +10,8 @@
 
 #include "memory/core/block_stack.h"
 #include "memory/ops/recurrences/linear_recurrence.h"
+#include "memory/ops/recurrences/linear_recurrence_cuda.h"
+#include "nn/device/plain_operations.h"
 #include "nn/fused/weights/prepared_weights.h"
 
 namespace engram {
@@ -67,17 +69,23 @@ class ComplexMixer : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
-    const auto [factors_N, b_BTN] = written(x_BTD, state[0].scalar_type());
-    const torch::Tensor h_BTN = recur(factors_N, b_BTN, torch::view_as_complex(state[0]), plan, final_state);
-    final_state.back() = torch::view_as_real(final_state.back());
-    return read(h_BTN, x_BTD);
+    const torch::ScalarType dtype = state[0].scalar_type();
+    if (!x_BTD.is_cuda()) return learnt(written(x_BTD, dtype), x_BTD, plan, state[0], final_state);
+    const WrittenPairs pairs = written_pairs(x_BTD);
+    const torch::Tensor h0_BN = torch::view_as_complex(state[0]);
+    if (PlainOperations::on() ||
+        !cuda::supports_paired_linear_recurrence(pairs.factors_N, pairs.b_N2, h0_BN, plan.lengths_B))
+      return learnt(in_type(pairs, dtype), x_BTD, plan, state[0], final_state);
+    const auto [h_BTN2, last_BN] = cuda::paired_linear_recurrence(pairs.factors_N, pairs.b_N2, h0_BN, plan.lengths_B);
+    final_state.push_back(torch::view_as_real(last_BN));
+    return read(h_BTN2, x_BTD);
   }
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
     const auto [factors_N, b_BN] = written(x_BD, state[0].scalar_type());
     torch::Tensor h_BN = torch::view_as_complex(state[0]);
     h_BN.mul_(factors_N).add_(b_BN);
-    return read(h_BN, x_BD);
+    return read(state[0], x_BD);
   }
 
  protected:
@@ -93,25 +101,34 @@ class ComplexMixer : public torch::nn::Module {
  private:
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
 
-  // The factors a, and s (B x) in the state's type.
+  // The factors a, and s (B x) in the state's type, complex.
   struct Written {
-    torch::Tensor factors_N, b;  // [..., N]
+    torch::Tensor factors_N, b_N;  // [..., N]
+  };
+  // The same on a GPU as pairs in the input's type.
+  struct WrittenPairs {
+    torch::Tensor factors_N, b_N2;  // [..., N, 2]
   };
   Written written(const torch::Tensor& x, torch::ScalarType dtype) const {
-    const auto as_complex = [dtype](const torch::Tensor& pairs) {
-      return torch::view_as_complex(pairs.to(dtype).unflatten(-1, {-1, 2}).contiguous());
-    };
-    if (!x.is_cuda()) {
-      const ComplexRecurrence of = derived().recurrence();
-      return {of.factors_N, as_complex(apply_linear(input_, x)) * of.input_scale_N};
-    }
-    // There (s B) x, which saves three passes over what is written; acting keeps s B for as long as the weights stay.
+    if (x.is_cuda()) return in_type(written_pairs(x), dtype);
+    const ComplexRecurrence of = derived().recurrence();
+    return {of.factors_N, as_complex(in_pairs(apply_linear(input_, x)), dtype) * of.input_scale_N};
+  }
+  // (s B) x, which saves three passes over what is written; acting keeps s B for as long as the weights stay.
+  WrittenPairs written_pairs(const torch::Tensor& x) const {
     const std::vector<torch::Tensor> made = cuda::PreparedWeights::made(this->parameters(), [this] {
       const ComplexRecurrence of = derived().recurrence();
       return std::vector<torch::Tensor>{of.factors_N, scaled(input_->weight, of.input_scale_N)};
     });
-    return {made[0], as_complex(apply_weight(made[1], x))};
+    return {made[0], in_pairs(apply_weight(made[1], x))};
   }
+  static Written in_type(const WrittenPairs& pairs, torch::ScalarType dtype) {
+    return {pairs.factors_N, as_complex(pairs.b_N2, dtype)};
+  }
+  static torch::Tensor as_complex(const torch::Tensor& pairs_N2, torch::ScalarType dtype) {
+    return torch::view_as_complex(pairs_N2.to(dtype).contiguous());
+  }
+  static torch::Tensor in_pairs(const torch::Tensor& x) { return x.unflatten(-1, {-1, 2}); }
   // The rows of a complex map, pairs of real ones, each times its own number.
   static torch::Tensor scaled(const torch::Tensor& map_XD, const torch::Tensor& scale_N) {
     const torch::Tensor pairs_N2D = map_XD.unflatten(0, {-1, 2});
@@ -122,8 +139,16 @@ class ComplexMixer : public torch::nn::Module {
     return torch::stack({re_N1 * re_ND - im_N1 * im_ND, re_N1 * im_ND + im_N1 * re_ND}, 1).flatten(0, 1);
   }
 
-  torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
-    return add_scaled(apply_linear(output_, torch::view_as_real(h).flatten(-2)), skip_D_, x);
+  torch::Tensor learnt(const Written& written, const torch::Tensor& x_BTD, const Plan& plan,
+                       const torch::Tensor& state_BN2, std::vector<torch::Tensor>& final_state) {
+    const torch::Tensor h_BTN =
+        recur(written.factors_N, written.b_N, torch::view_as_complex(state_BN2), plan, final_state);
+    final_state.back() = torch::view_as_real(final_state.back());
+    return read(torch::view_as_real(h_BTN), x_BTD);
+  }
+  // Of states as pairs, [..., N, 2].
+  torch::Tensor read(const torch::Tensor& h_N2, const torch::Tensor& x) {
+    return add_scaled(apply_linear(output_, h_N2.flatten(-2)), skip_D_, x);
   }
 
   torch::Tensor skip_D_;

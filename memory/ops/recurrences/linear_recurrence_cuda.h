@@ -18,4 +18,15 @@ Support supports_linear_recurrence(const torch::Tensor& a, const torch::Tensor& 
 // kernels do not take the tensors.
 torch::Tensor linear_recurrence(const torch::Tensor& a, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD);
 
+// The same of complex numbers whose parts are bfloat16, so that what a product in that type makes and takes is not
+// converted: b and h are [B, T, D, 2], real part first, a [D] and states complex64. h is zero from lengths_B on (int64,
+// 0 .. T); last: the state after it, not rounded.
+struct PairedStates {
+  torch::Tensor h_BTD2, last_BD;
+};
+Support supports_paired_linear_recurrence(const torch::Tensor& a_D, const torch::Tensor& b_BTD2,
+                                          const torch::Tensor& h0_BD, const torch::Tensor& lengths_B);
+PairedStates paired_linear_recurrence(const torch::Tensor& a_D, const torch::Tensor& b_BTD2, const torch::Tensor& h0_BD,
+                                      const torch::Tensor& lengths_B);
+
 }  // namespace engram::cuda

@@ -29,7 +29,7 @@ struct RecurrenceCase {
   unsigned seed = 0;
 
   std::string name() const {
-    const char* const names[] = {"float", "bfloat16", "complex"};
+    const char* const names[] = {"float", "bfloat16", "complex", "complex bfloat16"};
     return joined("B ", batch, " T ", time, " D ", width, " ", names[static_cast<int>(number)],
                   constant ? ", constant a" : "", ragged ? ", ragged" : "", last ? ", last" : "",
                   misaligned ? ", misaligned" : "");
@@ -38,11 +38,14 @@ struct RecurrenceCase {
 
 // How sequences are stored, and what numbers consist of.
 inline Dtype dtype_of(RecurrenceNumber number) {
-  return number == RecurrenceNumber::kBfloat16 ? Dtype::kBfloat16 : Dtype::kFloat32;
+  return number == RecurrenceNumber::kBfloat16 || number == RecurrenceNumber::kComplexBfloat16 ? Dtype::kBfloat16
+                                                                                               : Dtype::kFloat32;
 }
 constexpr RecurrenceNumber kRecurrenceNumbers[] = {RecurrenceNumber::kFloat32, RecurrenceNumber::kBfloat16,
-                                                   RecurrenceNumber::kComplex64};
-inline int parts_of(RecurrenceNumber number) { return number == RecurrenceNumber::kComplex64 ? 2 : 1; }
+                                                   RecurrenceNumber::kComplex64, RecurrenceNumber::kComplexBfloat16};
+inline int parts_of(RecurrenceNumber number) {
+  return number == RecurrenceNumber::kComplex64 || number == RecurrenceNumber::kComplexBfloat16 ? 2 : 1;
+}
 
 // A tensor's bytes between margins of 0xff.
 class Image {
@@ -107,7 +110,7 @@ struct RecurrenceProblem {
 // |a| < 1, half of them between 0.99 and 0.999: a memory of a hundred to a thousand steps.
 inline RecurrenceProblem make_recurrence(const RecurrenceCase& c) {
   Rng rng(c.seed, Purpose::kTest, static_cast<unsigned>(c.width), static_cast<unsigned>(c.time));
-  const bool is_complex = c.number == RecurrenceNumber::kComplex64;
+  const bool is_complex = parts_of(c.number) == 2;
   const auto draw = [&](std::size_t size, Dtype dtype, const std::function<std::complex<double>()>& number) {
     ComplexNumbers x(size);
     for (std::complex<double>& element : x) {

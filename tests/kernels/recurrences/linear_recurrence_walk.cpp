@@ -70,6 +70,8 @@ void run_on_cpu(const RecurrenceCase& c, RecurrenceImages& images) {
     run_kind<FloatUnit>(c, images);
   else if (c.number == RecurrenceNumber::kComplex64)
     run_kind<ComplexUnit>(c, images);
+  else if (c.number == RecurrenceNumber::kComplexBfloat16)
+    run_kind<ComplexBfloat16Unit>(c, images);
   else if (c.width % 2 == 0 && !c.misaligned)
     run_kind<Bfloat16PairUnit>(c, images);
   else

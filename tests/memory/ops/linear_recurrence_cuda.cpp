@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "memory/ops/recurrences/linear_recurrence.h"
 #include "tests/gpu.h"
 
 using namespace engram;
@@ -127,6 +128,40 @@ TEST_CASE("the linear recurrence on a GPU takes gradients and inputs as autograd
     const std::vector<Tensor> actual = gradients(inputs.mapped(to_gpu), on_gpu);
     for (int i = 0; i < 3; ++i) CHECK(error_of(actual[i], in_double(expected[i])) < 2e-6);
   }
+}
+
+// Complex numbers in bfloat16, of rows that end sooner and of one without steps.
+TEST_CASE("the linear recurrence of pairs on a GPU and its gradients equal a loop in double precision") {
+  if (skip_without_gpu()) return;
+  torch::manual_seed(4);
+  const Inputs inputs = draw(torch::kComplexFloat, /*constant=*/true, {4, 90, 36}, torch::kComplexFloat);
+  const Tensor lengths_B = torch::tensor({90, 0, 31, 89}, torch::kInt64),
+               b_BTD2 = torch::view_as_real(inputs.b_BTD).to(torch::kBFloat16),
+               of_h_BTD2 = torch::randn({4, 90, 36, 2}).to(torch::kBFloat16), of_last_BD2 = torch::randn({4, 36, 2});
+  const Tensor valid_BT1 = (torch::arange(90) < lengths_B.unsqueeze(1)).unsqueeze(2);
+
+  const Inputs x = Inputs{inputs.a, torch::view_as_complex(b_BTD2.to(torch::kFloat64)), inputs.h0_BD}.mapped(
+      [](const Tensor& tensor) { return as_leaf(in_double(tensor)); });
+  const Tensor h_BTD = loop(x) * valid_BT1, last_BD = state_after(loop(x), x.h0_BD, lengths_B);
+  const auto inner = [](const Tensor& a, const Tensor& b) { return (a.to(torch::kFloat64) * b).sum(); };
+  const std::vector<Tensor> expected = torch::autograd::grad(
+      {inner(of_h_BTD2, torch::view_as_real(h_BTD)) + inner(of_last_BD2, torch::view_as_real(last_BD))}, x.all());
+
+  const Tensor a = as_leaf(to_gpu(inputs.a)), b = as_leaf(to_gpu(b_BTD2)), h0 = as_leaf(to_gpu(inputs.h0_BD));
+  const auto [h, last] = cuda::paired_linear_recurrence(a, b, h0, to_gpu(lengths_B));
+  CHECK(error_of(torch::view_as_complex(in_double(h)), h_BTD.detach()) < 0.005);
+  CHECK(error_of(last, last_BD.detach()) < 2e-5);
+  const std::vector<Tensor> actual = torch::autograd::grad(
+      {(h * to_gpu(of_h_BTD2)).sum(torch::kFloat32) + (torch::view_as_real(last) * to_gpu(of_last_BD2)).sum()},
+      {a, b, h0});
+  CHECK(error_of(actual[0], expected[0]) < 0.005);
+  CHECK(error_of(torch::view_as_complex(in_double(actual[1])), expected[1]) < 0.005);
+  CHECK(error_of(actual[2], expected[2]) < 0.005);
+  CHECK(cuda::supports_paired_linear_recurrence(a, b.to(torch::kFloat32), h0, to_gpu(lengths_B)).reason() ==
+        "b, a, h0 and the lengths are Float, ComplexFloat, ComplexFloat and Long, not bfloat16, complex64 and int64");
+  CHECK(cuda::supports_paired_linear_recurrence(a, b, h0, lengths_B).reason() == "the tensors are not on one GPU");
+  CHECK(cuda::supports_paired_linear_recurrence(a, b[0], h0, to_gpu(lengths_B)).reason() ==
+        "a [36], b [90, 36, 2], h0 [4, 36] and lengths [4] are not [D], [B, T, D, 2], [B, D] and [B]");
 }
 
 TEST_CASE("the linear recurrence on a GPU says what it does not take") {
