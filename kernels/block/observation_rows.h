@@ -32,8 +32,9 @@ struct ObservationRows {
   int stride;           // of y, a multiple of 8, at least as many as the parts have columns
   Dtype dtype;
 };
-// y [rows, stride] of `dtype`, 16-byte aligned, zero after the parts' columns, queued on `stream`. rows * stride <
-// 2^31. Errors: std::runtime_error for a shape outside the contract or a failed launch.
+// y [rows, stride] of `dtype`, 16-byte aligned, zero after the parts' columns, queued on `stream`; rows * stride is
+// below 2^31.
+// Errors: std::runtime_error for a shape outside the contract or a failed launch.
 void observation_rows(const ObservationRows& input, void* y, cudaStream_t stream);
 
 }  // namespace engram

@@ -10,15 +10,16 @@
 // a_D and its gradient are float, of complex numbers complex64. Computed in float.
 // Layout: contiguous, a complex number as (real, imaginary). An a of no time is [D].
 // Alignment: of an element, 8 bytes for complex64, 4 where its parts are bfloat16. With bfloat16 an even D whose
-// tensors are aligned to 4 bytes, states and an a_D to 8, is faster. RMS error over RMS where |a| <= 1: at most 1e-6
-// where float is written and a is of every step, 0.005 where bfloat16 is written. With a constant |a| <= 0.999 at most
-// 2e-5: the same factors are rounded again and again, and that adds up over as many steps as a remembers. (Of the last
-// h and h0's gradient relative to all of h and of b's gradient; of a constant a's gradient, a sum whose terms may
-// cancel, relative to the sum of their moduli.) The a's of up to 16 steps one after another are multiplied before they
-// meet h: these products must be finite. Steps t >= length are never read; h, da and db are zero there. Aliasing: no
-// output may overlap an input or another output. Scratch: 16-byte aligned, any contents. All work is queued on
-// `stream`; nothing synchronises. The same input gives the same bits. Devices: 8.0 and later. Errors:
-// std::runtime_error for a shape outside the contract or a failed launch.
+// tensors are aligned to 4 bytes, states and an a_D to 8, is faster.
+// RMS error over RMS where |a| <= 1: at most 1e-6 where float is written and a is of every step, 0.005 where bfloat16
+// is written. With a constant |a| <= 0.999 at most 2e-5: the same factors are rounded again and again, and that adds up
+// over as many steps as a remembers. (Of the last h and h0's gradient relative to all of h and of b's gradient; of a
+// constant a's gradient, a sum whose terms may cancel, relative to the sum of their moduli.)
+// The a's of up to 16 steps one after another are multiplied before they meet h: these products must be finite.
+// Steps t >= length are never read; h, da and db are zero there.
+// Aliasing: no output may overlap an input or another output. Scratch: 16-byte aligned, any contents.
+// All work is queued on `stream`; nothing synchronises. The same input gives the same bits. Devices: 8.0 and later.
+// Errors: std::runtime_error for a shape outside the contract or a failed launch.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -139,10 +139,9 @@ class ComplexMixer : public torch::nn::Module {
     return torch::stack({re_N1 * re_ND - im_N1 * im_ND, re_N1 * im_ND + im_N1 * re_ND}, 1).flatten(0, 1);
   }
 
-  torch::Tensor learnt(const Written& written, const torch::Tensor& x_BTD, const Plan& plan,
+  torch::Tensor learnt(const Written& input, const torch::Tensor& x_BTD, const Plan& plan,
                        const torch::Tensor& state_BN2, std::vector<torch::Tensor>& final_state) {
-    const torch::Tensor h_BTN =
-        recur(written.factors_N, written.b_N, torch::view_as_complex(state_BN2), plan, final_state);
+    const torch::Tensor h_BTN = recur(input.factors_N, input.b_N, torch::view_as_complex(state_BN2), plan, final_state);
     final_state.back() = torch::view_as_real(final_state.back());
     return read(torch::view_as_real(h_BTN), x_BTD);
   }
