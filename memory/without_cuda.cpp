@@ -13,6 +13,7 @@
 #include "memory/ops/recurrences/linear_recurrence_cuda.h"
 #include "memory/ops/recurrences/min_gru_gates_cuda.h"
 #include "memory/ops/recurrences/relu_recurrence_cuda.h"
+#include "memory/ops/recurrences/rg_lru_gates_cuda.h"
 #include "memory/ops/recurrences/slstm_cuda.h"
 #include "memory/ops/short_convolution_cuda.h"
 #include "memory/ops/vector_decay_cuda.h"
@@ -69,7 +70,9 @@ PairedStates paired_linear_recurrence(const Tensor&, const Tensor&, const Tensor
   not_built("the linear recurrence");
 }
 Support supports_min_gru_gates(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
-MinGruUpdate min_gru_gates(const Tensor&, const Tensor&, const Tensor&) { not_built("minGRU's gates"); }
+RecurrenceUpdate min_gru_gates(const Tensor&, const Tensor&, const Tensor&) { not_built("minGRU's gates"); }
+Support supports_rg_lru_gates(const RgLruInput&) { return no_support(); }
+RecurrenceUpdate rg_lru_gates(const RgLruInput&) { not_built("RG-LRU's gates"); }
 Support supports_relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
 Tensor relu_recurrence(const Tensor&, const Tensor&, const Tensor&) { not_built("the relu recurrence"); }
 Support supports_slstm(const Tensor&, const Tensor&) { return no_support(); }

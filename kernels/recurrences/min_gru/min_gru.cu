@@ -3,29 +3,15 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/block/column_sums.cuh"
 #include "kernels/block/gradient_sums.h"
 #include "kernels/common/fast_math.h"
+#include "kernels/recurrences/gate_rows.cuh"
 #include "kernels/recurrences/min_gru/min_gru.h"
 
 namespace engram {
 namespace {
 
-// A block takes kLanes channels of kSlots rows at a time; a thread asks for kAtOnce rows of its own before it takes the
-// first, since an element is a few instructions and a long way to memory.
-constexpr int kThreads = 256, kLanes = 32, kSlots = kThreads / kLanes, kAtOnce = 4;
-constexpr int kResident = 4;  // blocks of a multiprocessor for each kLanes channels: few sums are left to add up
-
-// Which channel is a thread's, and which rows: first(), and every step()-th from there on.
-struct Place {
-  int channel, slot;
-
-  __device__ Place()
-      : channel(static_cast<int>(blockIdx.x) * kLanes + static_cast<int>(threadIdx.x) % kLanes),
-        slot(static_cast<int>(threadIdx.x) / kLanes) {}
-  __device__ std::int64_t first() const { return std::int64_t{blockIdx.y} * kSlots + slot; }
-  __device__ static std::int64_t step() { return std::int64_t{gridDim.y} * kSlots; }
-};
+using namespace gate_rows;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) forward_kernel(MinGruGates gates, float* keep, float* write) {
@@ -58,7 +44,6 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     backward_kernel(MinGruGates gates, const float* d_keep, const float* d_write, MinGruGatesGradient gradient,
                     float* bias_sums) {
-  __shared__ float shared[kSlots][kLanes];
   const Place place;
   const bool inside = place.channel < gates.width;
   const T* const gate = static_cast<const T*>(gates.gate) + place.channel;
@@ -87,12 +72,7 @@ __global__ void __launch_bounds__(kThreads)
       static_cast<T*>(gradient.candidate)[row * gradient.stride + place.channel] = static_cast<T>(of_write[i] * z);
     }
   }
-  shared[place.slot][threadIdx.x % kLanes] = sum;
-  __syncthreads();
-  if (place.slot != 0 || !inside) return;
-  float total = 0;
-  for (int slot = 0; slot < kSlots; ++slot) total += shared[slot][threadIdx.x];
-  bias_sums[std::int64_t{blockIdx.y} * gates.width + place.channel] = total;
+  keep_sum(place, sum, gates.width, bias_sums);
 }
 
 void check_shape(const MinGruGates& gates, std::int64_t gradient_stride) {
@@ -103,31 +83,26 @@ void check_shape(const MinGruGates& gates, std::int64_t gradient_stride) {
                              std::to_string(gradient_stride) + " apart");
 }
 
-dim3 grid_of(const MinGruGates& gates) {
-  return {static_cast<unsigned>((gates.width + kLanes - 1) / kLanes),
-          static_cast<unsigned>(row_blocks(gates.rows, kSlots * kAtOnce, kResident))};
-}
-
 }  // namespace
 
 void min_gru_gates_forward(const MinGruGates& gates, float* keep, float* write, cudaStream_t stream) {
   check_shape(gates, gates.stride);
   dispatch_dtype(gates.dtype, [&](auto element) {
-    forward_kernel<decltype(element)><<<grid_of(gates), kThreads, 0, stream>>>(gates, keep, write);
+    forward_kernel<decltype(element)><<<grid_of(gates.rows, gates.width), kThreads, 0, stream>>>(gates, keep, write);
   });
   check_cuda(cudaGetLastError(), "min_gru_gates_forward");
 }
 
 std::size_t min_gru_gates_backward_scratch_bytes(const MinGruGates& gates) {
   check_shape(gates, gates.stride);
-  return sizeof(float) * grid_of(gates).y * static_cast<std::size_t>(gates.width);
+  return sizeof(float) * grid_of(gates.rows, gates.width).y * static_cast<std::size_t>(gates.width);
 }
 
 void min_gru_gates_backward(const MinGruGates& gates, const float* keep_gradient, const float* write_gradient,
                             const MinGruGatesGradient& gradient, void* scratch, cudaStream_t stream) {
   check_shape(gates, gradient.stride);
   auto* const bias_sums = static_cast<float*>(scratch);
-  const dim3 grid = grid_of(gates);
+  const dim3 grid = grid_of(gates.rows, gates.width);
   dispatch_dtype(gates.dtype, [&](auto element) {
     backward_kernel<decltype(element)>
         <<<grid, kThreads, 0, stream>>>(gates, keep_gradient, write_gradient, gradient, bias_sums);

@@ -26,6 +26,9 @@ inline torch::Tensor recur(const torch::Tensor& a, const torch::Tensor& b_BTD, c
 
 // Why such a mixer is not one of kernels.
 inline Support only_the_recurrence() { return Support::no("only its linear recurrence has kernels"); }
+inline Support gates_and_the_recurrence() {
+  return Support::no("only its gates and its linear recurrence have kernels");
+}
 
 // A linear map with first weights N(0, deviation), without bias.
 inline torch::nn::Linear normal_map(std::int64_t inputs, std::int64_t outputs, double deviation) {

@@ -17,9 +17,7 @@ class MinGruMixer : public torch::nn::Module {
  public:
   using Options = MinGruOptions;
   static constexpr bool kCountsSteps = false;
-  static Support supports_learning(const Options&) {
-    return Support::no("only its gates and its linear recurrence have kernels");
-  }
+  static Support supports_learning(const Options&) { return gates_and_the_recurrence(); }
   using Plan = LengthsPlan;
   using StepPlan = EmptyStepPlan;
 
@@ -42,19 +40,19 @@ class MinGruMixer : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
-    const MinGruUpdate update = update_of(x_BTD);
+    const RecurrenceUpdate update = update_of(x_BTD);
     return apply_linear(output_, recur(update.keep, update.write, state[0], plan, final_state));
   }
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
-    const MinGruUpdate update = update_of(x_BD);
+    const RecurrenceUpdate update = update_of(x_BD);
     torch::Tensor h_BN = state[0];
     h_BN.mul_(update.keep).add_(update.write);
     return apply_linear(output_, h_BN);
   }
 
  private:
-  MinGruUpdate update_of(const torch::Tensor& x) {
+  RecurrenceUpdate update_of(const torch::Tensor& x) {
     const std::vector<torch::Tensor> mapped = apply_linears({gate_, candidate_}, x);
     return min_gru_gates(mapped[0], mapped[1], gate_bias_N_);
   }

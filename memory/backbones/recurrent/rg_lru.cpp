@@ -11,20 +11,20 @@
 
 #include "memory/backbones/recurrent/linear_mixer.h"
 #include "memory/backbones/recurrent/linear_rnn.h"
+#include "memory/ops/recurrences/rg_lru_gates.h"
 #include "memory/ops/short_convolution.h"
 
 namespace engram {
 namespace {
 
 constexpr std::int64_t kConvolution = 4;             // steps
-constexpr double kRecurrenceExponent = 8;            // c of equation 3
 constexpr double kSmallest = 0.9, kLargest = 0.999;  // first factors
 
 class RgLruMixer : public torch::nn::Module {
  public:
   using Options = RgLruOptions;
   static bool counts_steps(const Options& options) { return !options.scale_first_step; }
-  static Support supports_learning(const Options&) { return only_the_recurrence(); }
+  static Support supports_learning(const Options&) { return gates_and_the_recurrence(); }
 
   // Which steps are the first of an episode; undefined where they are written as all others.
   struct Plan : LengthsPlan {
@@ -66,7 +66,7 @@ class RgLruMixer : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
     const auto [convolved_BTN, past_BPN] = convolution_->forward(apply_linear(input_, x_BTD), state[1], plan.lengths_B);
-    const Update update = update_of(convolved_BTN + convolution_bias_N_, plan.is_first_BT1);
+    const RecurrenceUpdate update = update_of(convolved_BTN + convolution_bias_N_, plan.is_first_BT1);
     const torch::Tensor h_BTN = recur(update.keep, update.write, state[0], plan, final_state);
     final_state.push_back(past_BPN);
     return read(h_BTN, x_BTD);
@@ -75,7 +75,7 @@ class RgLruMixer : public torch::nn::Module {
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan& plan, std::span<const torch::Tensor> state,
                      LayerView*) {
     torch::Tensor h_BN = state[0];
-    const Update update =
+    const RecurrenceUpdate update =
         update_of(convolution_->step(apply_linear(input_, x_BD), state[1]) + convolution_bias_N_, plan.is_first_B1);
     h_BN.mul_(update.keep).add_(update.write);
     return read(h_BN, x_BD);
@@ -85,7 +85,7 @@ class RgLruMixer : public torch::nn::Module {
   // sigmoid(Lambda)
   static torch::Tensor first_factors(RgLruFactors factors, std::int64_t channels) {
     const torch::Tensor drawn_N = torch::empty({channels});
-    if (factors == RgLruFactors::kPower) return drawn_N.uniform_(kSmallest, kLargest).pow(1 / kRecurrenceExponent);
+    if (factors == RgLruFactors::kPower) return drawn_N.uniform_(kSmallest, kLargest).pow(1 / kRgLruExponent);
     return drawn_N.uniform_(kSmallest * kSmallest, kLargest * kLargest).sqrt();
   }
   static torch::nn::Linear gate_map(const Options& options) {
@@ -95,17 +95,9 @@ class RgLruMixer : public torch::nn::Module {
     return map;
   }
 
-  struct Update {
-    torch::Tensor keep, write;
-  };
-  Update update_of(const torch::Tensor& u, const torch::Tensor& is_first) {
+  RecurrenceUpdate update_of(const torch::Tensor& u, const torch::Tensor& is_first) {
     const std::vector<torch::Tensor> mapped = apply_linears({recurrence_gate_, input_gate_}, u);
-    const auto gate = [&](const torch::Tensor& logit) { return logit.to(u.scalar_type()).sigmoid(); };
-    const torch::Tensor log_keep = kRecurrenceExponent * torch::log_sigmoid(decay_N_) * gate(mapped[0]);
-    // Where a rounds to 1, the root's slope would be infinite.
-    torch::Tensor scale = (-torch::expm1(2 * log_keep)).clamp_min(1e-12).sqrt();
-    if (is_first.defined()) scale = scale.masked_fill(is_first, 1);
-    return {log_keep.exp(), scale * gate(mapped[1]) * u};
+    return rg_lru_gates({mapped[0], mapped[1], u, decay_N_, is_first});
   }
   torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
     return apply_linear(output_, torch::gelu(apply_linear(gate_, x)) * h);

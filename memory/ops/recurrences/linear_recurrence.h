@@ -23,6 +23,11 @@ torch::Tensor plain_linear_recurrence(const torch::Tensor& a, const torch::Tenso
 // h after lengths_B[b] steps of row b (int64, 0 .. T): h0 of a row without any.
 torch::Tensor state_after(const torch::Tensor& h_BTD, const torch::Tensor& h0_BD, const torch::Tensor& lengths_B);
 
+// The factor and the addend of a step h <- keep h + write, as gates make them.
+struct RecurrenceUpdate {
+  torch::Tensor keep, write;
+};
+
 // radius e^(i angle). As torch::polar, whose gradient LibTorch would compile on a GPU at run time.
 inline torch::Tensor from_polar(const torch::Tensor& radius, const torch::Tensor& angle) {
   return torch::complex(radius * angle.cos(), radius * angle.sin());

@@ -7,13 +7,13 @@ namespace engram {
 
 using torch::Tensor;
 
-MinGruUpdate min_gru_gates(const Tensor& gate, const Tensor& candidate, const Tensor& bias_D) {
+RecurrenceUpdate min_gru_gates(const Tensor& gate, const Tensor& candidate, const Tensor& bias_D) {
   if (!PlainOperations::on() && cuda::supports_min_gru_gates(gate, candidate, bias_D))
     return cuda::min_gru_gates(gate, candidate, bias_D);
   return plain_min_gru_gates(gate, candidate, bias_D);
 }
 
-MinGruUpdate plain_min_gru_gates(const Tensor& gate, const Tensor& candidate, const Tensor& bias_D) {
+RecurrenceUpdate plain_min_gru_gates(const Tensor& gate, const Tensor& candidate, const Tensor& bias_D) {
   const Tensor biased = gate.to(bias_D.scalar_type()) + bias_D;
   return {(-biased).sigmoid(), biased.sigmoid() * candidate.to(bias_D.scalar_type())};
 }

@@ -3,20 +3,17 @@
 
 #include <torch/torch.h>
 
-namespace engram {
+#include "memory/ops/recurrences/linear_recurrence.h"
 
-// The factor and the addend of the linear recurrence h <- keep h + write.
-struct MinGruUpdate {
-  torch::Tensor keep, write;
-};
+namespace engram {
 
 // keep = 1 - z, write = z candidate, with z = sigmoid(gate + bias): gate, candidate [..., D], bias [D] -> both [..., D]
 // in the bias's type. Differentiable, once where kernels/recurrences/min_gru compute it on a GPU; else, and under
 // PlainOperations, the next one does.
-MinGruUpdate min_gru_gates(const torch::Tensor& gate, const torch::Tensor& candidate, const torch::Tensor& bias_D);
+RecurrenceUpdate min_gru_gates(const torch::Tensor& gate, const torch::Tensor& candidate, const torch::Tensor& bias_D);
 
 // The same by LibTorch's operations.
-MinGruUpdate plain_min_gru_gates(const torch::Tensor& gate, const torch::Tensor& candidate,
-                                 const torch::Tensor& bias_D);
+RecurrenceUpdate plain_min_gru_gates(const torch::Tensor& gate, const torch::Tensor& candidate,
+                                     const torch::Tensor& bias_D);
 
 }  // namespace engram

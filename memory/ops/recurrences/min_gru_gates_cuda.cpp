@@ -7,6 +7,7 @@
 
 #include "kernels/recurrences/min_gru/min_gru.h"
 #include "memory/core/refusal.h"
+#include "memory/ops/recurrences/gate_rows.h"
 #include "nn/device/cuda_support.h"
 
 namespace engram::cuda {
@@ -16,28 +17,15 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Rows as the kernels take them: both with one stride, which they have where they are parts of one matrix.
-struct Rows {
-  Tensor gate_MD, candidate_MD;
-
-  Rows(const Tensor& gate, const Tensor& candidate)
-      : gate_MD(gate.reshape({-1, gate.size(-1)})), candidate_MD(candidate.reshape({-1, gate.size(-1)})) {
-    const std::int64_t stride = gate_MD.stride(0);
-    if (stride >= gate_MD.size(1) && candidate_MD.stride(0) == stride && gate_MD.stride(1) == 1 &&
-        candidate_MD.stride(1) == 1)
-      return;
-    gate_MD = gate_MD.contiguous(), candidate_MD = candidate_MD.contiguous();
-  }
-  MinGruGates gates(const Tensor& bias_D) const {
-    return {.rows = gate_MD.size(0),
-            .width = static_cast<int>(gate_MD.size(1)),
-            .dtype = kernel_dtype(gate_MD),
-            .stride = gate_MD.stride(0),
-            .gate = gate_MD.const_data_ptr(),
-            .candidate = candidate_MD.const_data_ptr(),
-            .bias = bias_D.const_data_ptr<float>()};
-  }
-};
+MinGruGates gates_of(const GateRows& rows, const Tensor& bias_D) {
+  return {.rows = rows.rows(),
+          .width = rows.width(),
+          .dtype = kernel_dtype(rows.first_MD),
+          .stride = rows.stride(),
+          .gate = rows.first_MD.const_data_ptr(),
+          .candidate = rows.second_MD.const_data_ptr(),
+          .bias = bias_D.const_data_ptr<float>()};
+}
 
 class MinGruGatesFunction : public torch::autograd::Function<MinGruGatesFunction> {
  public:
@@ -46,8 +34,8 @@ class MinGruGatesFunction : public torch::autograd::Function<MinGruGatesFunction
     const c10::cuda::CUDAGuard guard(gate.device());
     const Tensor bias_D = bias_given.contiguous();
     const Tensor keep = torch::empty(gate.sizes(), bias_D.options()), write = torch::empty_like(keep);
-    min_gru_gates_forward(Rows(gate, candidate).gates(bias_D), keep.data_ptr<float>(), write.data_ptr<float>(),
-                          current_stream());
+    const GateRows rows(gate, candidate);
+    min_gru_gates_forward(gates_of(rows, bias_D), keep.data_ptr<float>(), write.data_ptr<float>(), current_stream());
     context->save_for_backward({gate, candidate, bias_D});
     return {keep, write};
   }
@@ -57,21 +45,19 @@ class MinGruGatesFunction : public torch::autograd::Function<MinGruGatesFunction
     const variable_list saved = context->get_saved_variables();
     const Tensor &gate = saved[0], &candidate = saved[1], &bias_D = saved[2];
     const c10::cuda::CUDAGuard guard(gate.device());
-    const Rows rows(gate, candidate);
-    const MinGruGates gates = rows.gates(bias_D);
+    const GateRows rows(gate, candidate);
+    const MinGruGates gates = gates_of(rows, bias_D);
     const Tensor d_keep = gradients[0].contiguous(), d_write = gradients[1].contiguous();
-    // Beside each other, as the maps that they are the gradients of want them.
-    const Tensor d_M2D = torch::empty({gates.rows, 2, gates.width}, gate.options());
-    const Tensor d_gate_MD = d_M2D.select(1, 0), d_candidate_MD = d_M2D.select(1, 1),
-                 d_bias_D = torch::empty_like(bias_D);
+    const GateGradients d(rows);
+    const Tensor d_bias_D = torch::empty_like(bias_D);
     const Tensor scratch = scratch_bytes(min_gru_gates_backward_scratch_bytes(gates), gate);
     min_gru_gates_backward(gates, d_keep.const_data_ptr<float>(), d_write.const_data_ptr<float>(),
-                           {.stride = d_gate_MD.stride(0),
-                            .gate = d_gate_MD.data_ptr(),
-                            .candidate = d_candidate_MD.data_ptr(),
+                           {.stride = d.stride(),
+                            .gate = d.first_MD.data_ptr(),
+                            .candidate = d.second_MD.data_ptr(),
                             .bias = d_bias_D.data_ptr<float>()},
                            scratch.data_ptr(), current_stream());
-    return {d_gate_MD.view(gate.sizes()), d_candidate_MD.view(gate.sizes()), d_bias_D};
+    return {d.first_MD.view(gate.sizes()), d.second_MD.view(gate.sizes()), d_bias_D};
   }
 };
 
@@ -92,7 +78,7 @@ Support supports_min_gru_gates(const Tensor& gate, const Tensor& candidate, cons
   return {};
 }
 
-MinGruUpdate min_gru_gates(const Tensor& gate, const Tensor& candidate, const Tensor& bias_D) {
+RecurrenceUpdate min_gru_gates(const Tensor& gate, const Tensor& candidate, const Tensor& bias_D) {
   const Support support = supports_min_gru_gates(gate, candidate, bias_D);
   TORCH_CHECK(support, "minGRU's gates: ", support.reason());
   const variable_list made = MinGruGatesFunction::apply(gate, candidate, bias_D);

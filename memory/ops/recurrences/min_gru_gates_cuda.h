@@ -14,6 +14,6 @@ Support supports_min_gru_gates(const torch::Tensor& gate, const torch::Tensor& c
 
 // min_gru_gates.h's. Gates and candidates that are parts of one matrix, as maps of one input are, are read where they
 // stand, and so do their gradients. Throws c10::Error with the reason where the kernels do not take the tensors.
-MinGruUpdate min_gru_gates(const torch::Tensor& gate, const torch::Tensor& candidate, const torch::Tensor& bias_D);
+RecurrenceUpdate min_gru_gates(const torch::Tensor& gate, const torch::Tensor& candidate, const torch::Tensor& bias_D);
 
 }  // namespace engram::cuda
