@@ -3,7 +3,11 @@
 // asks for several rows of its own before it takes the first.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
 
 #include "kernels/block/column_sums.cuh"
 
@@ -13,10 +17,25 @@ namespace engram::gate_rows {
 constexpr int kThreads = 256, kLanes = 32, kSlots = kThreads / kLanes, kAtOnce = 4;
 constexpr int kResident = 4;  // blocks of a multiprocessor for each kLanes channels: few sums are left to add up
 
+// Rows of `width` channels that are `stride` elements apart, those of their gradients `gradient_stride`.
+inline void check_shape(const char* what, std::int64_t rows, int width, std::int64_t stride,
+                        std::int64_t gradient_stride) {
+  if (rows < 1 || width < 1 || stride < width || gradient_stride < width ||
+      rows * width > std::numeric_limits<int>::max())
+    throw std::runtime_error(std::string(what) + ": " + std::to_string(rows) + " rows of " + std::to_string(width) +
+                             " channels, " + std::to_string(stride) + " and " + std::to_string(gradient_stride) +
+                             " apart");
+}
+
 // Of a launch; y blocks leave a sum each.
 inline dim3 grid_of(std::int64_t rows, int width) {
   return {static_cast<unsigned>((width + kLanes - 1) / kLanes),
           static_cast<unsigned>(row_blocks(rows, kSlots * kAtOnce, kResident))};
+}
+
+// Of the sums of all blocks, a number a channel each.
+inline std::size_t sums_bytes(std::int64_t rows, int width) {
+  return sizeof(float) * grid_of(rows, width).y * static_cast<std::size_t>(width);
 }
 
 // Which channel is a thread's, and which rows: first(), and every step()-th from there on.

@@ -124,16 +124,16 @@ def runs_tables(rows):
     return tables
 
 
-def write_runs(file, both):
-    runs = {"ppo": rows_of("memories_ppo.csv")} | ({"sac": rows_of("memories.csv")} if both else {})
-    runs = {learner: [row | {"learner": learner} for row in compared(rows)] for learner, rows in runs.items()}
+def write_runs(file, names, tasks):
+    """Of each learner the runs of its file that are compared, of `tasks` and of the memories that all learners have."""
+    runs = {learner: compared(rows_of(name)) for learner, name in names.items()}
     memories = set.intersection(*({row["backbone"] for row in rows} for rows in runs.values()))
     with open(file, "w", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS if both else [name for name in COLUMNS if name != "learner"],
+        writer = csv.DictWriter(out, COLUMNS if len(names) > 1 else [name for name in COLUMNS if name != "learner"],
                                 extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(row for rows in runs.values() for row in rows
-                         if row["task"] in CHANCE and row["backbone"] in memories)
+        writer.writerows(row | {"learner": learner} for learner, rows in runs.items() for row in rows
+                         if row["task"] in tasks and row["backbone"] in memories)
 
 
 def main():
@@ -143,7 +143,8 @@ def main():
     parser.add_argument("--both", metavar="FILE")
     arguments = parser.parse_args()
     if arguments.runs or arguments.both:
-        write_runs(arguments.runs or arguments.both, both=bool(arguments.both))
+        sac = {"sac": "memories.csv"} if arguments.both else {}
+        write_runs(arguments.runs or arguments.both, {"ppo": "memories_ppo.csv"} | sac, CHANCE)
         return
     runs = "memories_ppo.csv"
     rows = rows_of(runs)

@@ -8,10 +8,9 @@ learning rate of its own, beside SAC with one rate for all (memories.csv) and PP
 """
 
 import argparse
-import csv
 import statistics
 
-from ppo_tables import COLUMNS, by_place, cell, compared, learnt, mean_success, tries_table
+from ppo_tables import by_place, cell, compared, learnt, mean_success, tries_table, write_runs
 from published_runs import FOLDER, replace_tables, rows_of, write_or_check
 
 PAGE = FOLDER.parent / "sac.md"
@@ -52,24 +51,15 @@ def runs_table(found, controls):
     return lines
 
 
-def write_runs(file, runs):
-    memories = set.intersection(*({row["backbone"] for row in rows} for rows in runs.values()))
-    with open(file, "w", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row | {"learner": learner} for learner, rows in runs.items() for row in rows
-                         if row["backbone"] in memories)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--both", metavar="FILE")
     arguments = parser.parse_args()
-    runs = {learner: [row for row in compared(rows_of(name)) if row["task"] in TASKS] for learner, name in RUNS.items()}
     if arguments.both:
-        write_runs(arguments.both, runs)
+        write_runs(arguments.both, RUNS, TASKS)
         return
+    runs = {learner: [row for row in compared(rows_of(name)) if row["task"] in TASKS] for learner, name in RUNS.items()}
     found = {learner: by_place(rows) for learner, rows in runs.items()}
     remembering = {learner: by_place(row for row in rows if row["control"] == "none") for learner, rows in runs.items()}
     controls = {row["backbone"] for row in runs["sac"] if row["control"] != "none"}

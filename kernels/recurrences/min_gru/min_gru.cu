@@ -1,7 +1,5 @@
+#include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <string>
 
 #include "kernels/block/gradient_sums.h"
 #include "kernels/common/fast_math.h"
@@ -76,11 +74,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 void check_shape(const MinGruGates& gates, std::int64_t gradient_stride) {
-  if (gates.rows < 1 || gates.width < 1 || gates.stride < gates.width || gradient_stride < gates.width ||
-      gates.rows * gates.width > std::numeric_limits<int>::max())
-    throw std::runtime_error("minGRU's gates: " + std::to_string(gates.rows) + " rows of " +
-                             std::to_string(gates.width) + " channels, " + std::to_string(gates.stride) + " and " +
-                             std::to_string(gradient_stride) + " apart");
+  gate_rows::check_shape("minGRU's gates", gates.rows, gates.width, gates.stride, gradient_stride);
 }
 
 }  // namespace
@@ -95,7 +89,7 @@ void min_gru_gates_forward(const MinGruGates& gates, float* keep, float* write, 
 
 std::size_t min_gru_gates_backward_scratch_bytes(const MinGruGates& gates) {
   check_shape(gates, gates.stride);
-  return sizeof(float) * grid_of(gates.rows, gates.width).y * static_cast<std::size_t>(gates.width);
+  return sums_bytes(gates.rows, gates.width);
 }
 
 void min_gru_gates_backward(const MinGruGates& gates, const float* keep_gradient, const float* write_gradient,

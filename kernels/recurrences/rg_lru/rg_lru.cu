@@ -1,7 +1,5 @@
+#include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <string>
 
 #include "kernels/block/gradient_sums.h"
 #include "kernels/common/fast_math.h"
@@ -110,11 +108,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(RgLruGates gates, co
 }
 
 void check_shape(const RgLruGates& gates, std::int64_t gradient_stride) {
-  if (gates.rows < 1 || gates.width < 1 || gates.stride < gates.width || gradient_stride < gates.width ||
-      gates.rows * gates.width > std::numeric_limits<int>::max())
-    throw std::runtime_error("RG-LRU's gates: " + std::to_string(gates.rows) + " rows of " +
-                             std::to_string(gates.width) + " channels, " + std::to_string(gates.stride) + " and " +
-                             std::to_string(gradient_stride) + " apart");
+  gate_rows::check_shape("RG-LRU's gates", gates.rows, gates.width, gates.stride, gradient_stride);
 }
 
 }  // namespace
@@ -129,7 +123,7 @@ void rg_lru_gates_forward(const RgLruGates& gates, float* keep, float* write, cu
 
 std::size_t rg_lru_gates_backward_scratch_bytes(const RgLruGates& gates) {
   check_shape(gates, gates.stride);
-  return sizeof(float) * grid_of(gates.rows, gates.width).y * static_cast<std::size_t>(gates.width);
+  return sums_bytes(gates.rows, gates.width);
 }
 
 void rg_lru_gates_backward(const RgLruGates& gates, const float* keep_gradient, const float* write_gradient,

@@ -59,12 +59,13 @@ class S5Mixer : public ComplexMixer<S5Mixer> {
   ComplexRecurrence recurrence() const {
     const torch::Tensor rate_N = -log_rate_N_.exp(), step_N = log_step_N_.exp();
     const torch::Tensor radius_N = torch::exp(rate_N * step_N), angle_N = frequency_N_ * step_N;
+    const torch::Tensor real_N = radius_N * angle_N.cos(), imaginary_N = radius_N * angle_N.sin();
     // (factor - 1) / Lambda in real numbers: the gradient of a complex quotient LibTorch (2.11) compiles while it runs
     // on a GPU, and processes that did so ended with a corrupt heap.
-    const torch::Tensor real_N = radius_N * torch::cos(angle_N) - 1, imaginary_N = radius_N * torch::sin(angle_N),
-                        square_N = rate_N * rate_N + frequency_N_ * frequency_N_;
-    return {from_polar(radius_N, angle_N), torch::complex((real_N * rate_N + imaginary_N * frequency_N_) / square_N,
-                                                          (imaginary_N * rate_N - real_N * frequency_N_) / square_N)};
+    const torch::Tensor less_one_N = real_N - 1, square_N = rate_N * rate_N + frequency_N_ * frequency_N_;
+    return {torch::complex(real_N, imaginary_N),
+            torch::complex((less_one_N * rate_N + imaginary_N * frequency_N_) / square_N,
+                           (imaginary_N * rate_N - less_one_N * frequency_N_) / square_N)};
   }
 
  private:
