@@ -35,6 +35,7 @@
 #include "base/error.h"
 #include "base/text/words.h"
 #include "experiments/plan/plan.h"
+#include "experiments/report/text.h"
 #include "experiments/results/csv.h"
 #include "experiments/results/earlier_runs.h"
 #include "experiments/run/run_all.h"
@@ -75,8 +76,8 @@ struct CompareOptions {
     list.add("reference", reference, "label of the backbone whose width stays");
     list.add(
         "earlier", earlier,
-        ".csv of an earlier report of this comparison: its finished runs are not made again, nor is chosen again what "
-        "its tuning chose, and both stand in the reports to come");
+        ".csv of an earlier report of this comparison: its runs that finished or diverged are not made again, nor is "
+        "chosen again what its tuning chose, and both stand in the reports to come");
     pool.list_options(list);
     list.add("shard", shard, "I/N: the I-th of N parts of the runs, for N machines or the array of a cluster");
     list.add("tune-only", tune_only, "choose what [tune] tries, and begin no run of the comparison");
@@ -102,8 +103,9 @@ void print_compare_help(const OptionList& own) {
                           "engram compare --run DIR"},
                          {"Trains tasks x backbones x seeds, each run in a run directory and, but for --seeds-per-job, "
                           "a process of its own, several at once. It may be stopped and killed at any time: the same "
-                          "command goes on where it was, and tries again what has failed. A later call may add tasks, "
-                          "learners, backbones and seeds. Settings on the command line hold for every run."})
+                          "command goes on where it was, and tries again what has failed, but for runs that diverged: "
+                          "these are results. A later call may add tasks, learners, backbones and seeds. Settings on "
+                          "the command line hold for every run."})
             << "The command's own options\n";
   print_options(std::cout, own);
   std::cout
@@ -120,7 +122,7 @@ void print_compare_help(const OptionList& own) {
       << wrapped(
              "Signals: SIGINT, SIGTERM, SIGHUP and a closed pipe behind the standard output let all runs save and "
              "leave with status 130, 143, 129 or 141, a second SIGINT or SIGTERM at once; SIGUSR1 lets them save and "
-             "go on. Exit status 1: a run has failed; the others are done.",
+             "go on. Exit status 1: a run has failed otherwise than by diverging; the others are done.",
              0)
       << "\n\nExamples\n"
          "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
@@ -225,7 +227,7 @@ struct Call {
   TuneRecords chosen_earlier = {};            // by places that an earlier report has
   std::vector<PlannedRun> all = {};           // runs of the experiment
   std::vector<const PlannedRun*> runs = {};   // of this call
-  std::vector<const PlannedRun*> to_do = {};  // of them those that are not finished
+  std::vector<const PlannedRun*> to_do = {};  // of them those that have not ended
   std::vector<TunedPlace> tuned_places = {};  // of them, with [tune]
   std::vector<TunedPlace> places = {};        // of those the ones that have still to choose
   Machine machine = {};
@@ -258,7 +260,7 @@ Call plan_call(const CompareOptions& options, const CommandLine& line) {
         " still to choose contradict each other: tune with --tune-only and without --shard first, on as many "
         "machines as share the folder");
   for (const PlannedRun* run : call.runs)
-    if (read_run_state(*run, call.earlier.runs).stage != RunStage::kFinished) call.to_do.push_back(run);
+    if (!read_run_state(*run, call.earlier.runs).ended()) call.to_do.push_back(run);
   std::vector<const PlannedRun*> with_tries = call.to_do;
   for (const TunedPlace& place : call.places)
     for (const PlannedRun& run : place.runs) with_tries.push_back(&run);
@@ -309,14 +311,33 @@ int tune_alone(Call& call, TakenSignals& signals) {
   return 0;
 }
 
+// "2 of 12 runs have diverged, which is their result: long/gru/0, long/gru/1."
+std::string diverged_text(const std::vector<const PlannedRun*>& diverged, const std::string& runs) {
+  constexpr std::size_t kMostNamed = 8;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(kMostNamed, diverged.size()); ++i) names.push_back(diverged[i]->name());
+  return std::to_string(diverged.size()) + " of " + runs +
+         (diverged.size() == 1 ? " has diverged, which is its result: " : " have diverged, which is their result: ") +
+         joined(names) +
+         (diverged.size() > kMostNamed ? " and " + std::to_string(diverged.size() - kMostNamed) + " more." : ".");
+}
+
 // `not_tuned`: why some places have not chosen; empty: all have.
-int say_end(const Call& call, std::vector<EndedRun> failed, const std::string& not_tuned) {
+int say_end(const Call& call, const RunsOutcome& outcome, const std::string& not_tuned) {
+  std::vector<EndedRun> failed = outcome.failed;
   std::erase_if(failed, [](const EndedRun& ended) { return ended.run->try_number > 0; });
-  if (failed.empty() && !not_tuned.empty()) throw std::runtime_error(not_tuned);
   const std::string runs = counted(call.runs.size(), "run");
+  const std::size_t diverged = outcome.diverged.size();
+  if (diverged > 0) std::cout << diverged_text(outcome.diverged, runs) << std::endl;
+  if (failed.empty() && !not_tuned.empty()) throw std::runtime_error(not_tuned);
   if (failed.empty()) {
-    std::cout << (call.runs.size() == 1 ? "The run is finished" : "All " + runs + " are finished") << ". What next:\n  "
-              << shell_command({"engram", "compare", "report", call.directory.string()}) << std::endl;
+    const std::size_t finished = call.runs.size() - diverged;
+    std::cout << (diverged > 0
+                      ? std::to_string(finished) + " of " + runs + (finished == 1 ? " is" : " are") + " finished"
+                  : finished == 1 ? "The run is finished"
+                                  : "All " + runs + " are finished")
+              << ". What next:\n  " << shell_command({"engram", "compare", "report", call.directory.string()})
+              << std::endl;
     return 0;
   }
   const EndedRun& first = failed.front();
@@ -359,7 +380,7 @@ int run_call(Call& call, TakenSignals& signals) {
     std::cerr << "engram: the page is not written: " << error.what() << std::endl;
   }
   if (outcome.stopped) return say_stopped(launcher.stopped_by(), call.directory);
-  return say_end(call, outcome.failed, why_not_tuned(call.tuning, tuning.outcome(outcome.failed), call.places));
+  return say_end(call, outcome, why_not_tuned(call.tuning, tuning.outcome(outcome.failed), call.places));
 }
 
 }  // namespace

@@ -35,15 +35,15 @@ void LivePage::plan(const std::vector<PlannedRun>& runs) {
   for (const PlannedRun& run : runs) results_.runs.push_back(RunResult::missing(run));
 }
 
-// What is finished does not change any more.
+// What has ended does not change any more.
 void LivePage::read_runs() {
   bool any = false;
   for (RunResult& run : results_.runs) {
-    if (!run.scores) {
+    if (!run.counts()) {
       run = read_run(run.plan);
       take_earlier(run, earlier_);
     }
-    any = any || run.scores;
+    any = any || run.counts();
   }
   if (any && results_.tasks.empty()) add_facts(results_);
 }

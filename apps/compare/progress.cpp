@@ -50,9 +50,16 @@ int CompareProgress::count(Stage stage) const {
   return static_cast<int>(std::ranges::count(runs_, stage, &Progress::stage));
 }
 
-void CompareProgress::count_finished(const PlannedRun& run) {
+std::vector<std::string> CompareProgress::mishaps() const {
+  std::vector<std::string> texts;
+  for (const auto& [stage, name] : {std::pair(Stage::kDiverged, " diverged"), {Stage::kFailed, " failed"}})
+    if (const int runs = count(stage); runs > 0) texts.push_back(std::to_string(runs) + name);
+  return texts;
+}
+
+void CompareProgress::count_ended(const PlannedRun& run, const RunState& state) {
   Progress& progress = of(run);
-  progress.stage = Stage::kFinished;
+  progress.stage = state.diverged() ? Stage::kDiverged : Stage::kFinished;
   progress.steps = metrics_of(run).steps;
 }
 
@@ -70,10 +77,12 @@ void CompareProgress::ended(const EndedRun& ended) {
   const MetricsSummary metrics = metrics_of(*ended.run);
   progress.steps = metrics.steps;
   if (!progress.trained) progress.seconds = ended.seconds;
-  progress.stage = ended.end == RunEnd::kFinished ? Stage::kFinished
-                   : ended.end == RunEnd::kFailed ? Stage::kFailed
-                                                  : Stage::kWaiting;
+  progress.stage = ended.end == RunEnd::kFinished   ? Stage::kFinished
+                   : ended.end == RunEnd::kDiverged ? Stage::kDiverged
+                   : ended.end == RunEnd::kFailed   ? Stage::kFailed
+                                                    : Stage::kWaiting;
   const std::string steps = count_text(static_cast<double>(metrics.steps)) + " steps";
+  if (ended.end == RunEnd::kDiverged) say(ended.run->name() + " diverged: " + ended.failure.reason);
   if (ended.end == RunEnd::kFailed) say(ended.run->name() + " failed: " + failure_text(ended.failure));
   if (ended.end == RunEnd::kStopped) say(ended.run->name() + ": stopped, saved");
   const bool evaluated = std::exchange(progress.trained, progress.trained || ended.end == RunEnd::kTrained);
@@ -138,7 +147,7 @@ double CompareProgress::done() const {
   double done = 0;
   for (const Progress& progress : runs_)
     done +=
-        progress.stage == Stage::kFinished || progress.stage == Stage::kFailed
+        progress.stage != Stage::kWaiting && progress.stage != Stage::kRunning
             ? 1
             : std::min(1.0, static_cast<double>(progress.steps) / static_cast<double>(progress.run->config.run.steps));
   return runs_.empty() ? 1 : done / static_cast<double>(runs_.size());
@@ -158,7 +167,7 @@ UnderWay CompareProgress::state_for_page() const {
   UnderWay state;
   state.headline = std::to_string(count(Stage::kFinished)) + " of " + counted(runs_.size(), "run") + " finished, " +
                    std::to_string(count(Stage::kRunning)) + " running";
-  if (const int failed = count(Stage::kFailed); failed > 0) state.headline += ", " + std::to_string(failed) + " failed";
+  for (const std::string& text : mishaps()) state.headline += ", " + text;
   if (const double left = seconds_left(); std::isfinite(left))
     state.headline += ", about " + duration_text(left) + " left";
   state.headline += ".";
@@ -179,8 +188,7 @@ ProgressLine CompareProgress::line() const {
   line.parts.push_back(
       {3, std::to_string(count(Stage::kFinished)) + " of " + counted(runs_.size(), "run") + " finished"});
   line.parts.push_back({5, std::to_string(count(Stage::kRunning)) + " running", ", "});
-  if (const int failed = count(Stage::kFailed); failed > 0)
-    line.parts.push_back({2, std::to_string(failed) + " failed", ", "});
+  for (const std::string& text : mishaps()) line.parts.push_back({2, text, ", "});
   line.parts.push_back({0, formatted("%.0f%%", 100 * done)});
   if (const double left = seconds_left(); std::isfinite(left))
     line.parts.push_back({1, "about " + duration_text(left) + " left"});

@@ -29,7 +29,7 @@ class CompareProgress final : public RunWatch {
   // A run that is known by its name takes the place of that.
   void added(const std::vector<const PlannedRun*>& runs) override;
   // Says nothing.
-  void count_finished(const PlannedRun& run) override;
+  void count_ended(const PlannedRun& run, const RunState& state) override;
   void started(const PlannedRun& run) override;
   void ended(const EndedRun& ended) override;
   void waits_for(const std::deque<const PlannedRun*>& elsewhere) override;
@@ -40,7 +40,7 @@ class CompareProgress final : public RunWatch {
   void say(const std::string& text) { line_.say(text); }
 
  private:
-  enum class Stage { kWaiting, kRunning, kFinished, kFailed };
+  enum class Stage { kWaiting, kRunning, kFinished, kDiverged, kFailed };
   struct Progress {
     const PlannedRun* run;
     Stage stage = Stage::kWaiting;
@@ -52,6 +52,8 @@ class CompareProgress final : public RunWatch {
   Progress& of(const PlannedRun& run) { return runs_[places_.at(run.name())]; }
   double seconds_left() const;
   double done() const;  // a fraction of all steps
+  // "3 diverged" and "1 failed", where there are such.
+  std::vector<std::string> mishaps() const;
   ProgressLine line() const;
   UnderWay state_for_page() const;
   void update_page();

@@ -34,8 +34,10 @@ struct ComparisonFacts {
   Experiment experiment;
   std::size_t runs = 0, finished = 0, unfinished = 0, not_begun = 0;
   std::vector<std::pair<PlannedRun, std::int64_t>> running;  // and environment steps
-  std::vector<std::pair<std::string, RunFailure>> failed;
+  std::vector<std::pair<std::string, RunFailure>> diverged, failed;
   std::vector<PlaceProgress> tuning;  // empty where nothing is tuned
+
+  std::size_t ended() const { return finished + diverged.size(); }  // nothing is left to do of these
 };
 
 ComparisonFacts read_facts(const fs::path& folder) {
@@ -52,7 +54,7 @@ ComparisonFacts read_facts(const fs::path& folder) {
     try {
       const RunState state = read_run_state(run, earlier);
       if (state.stage == RunStage::kFailed)
-        facts.failed.emplace_back(run.name(), state.failure);
+        (state.diverged() ? facts.diverged : facts.failed).emplace_back(run.name(), state.failure);
       else if (state.running)
         facts.running.emplace_back(run, summarize_metrics(RunDirectory::open(run.folder).metrics_file()).steps);
       else
@@ -153,8 +155,9 @@ std::string report_command(const fs::path& folder) {
 Json comparison_json(const fs::path& folder) {
   const ComparisonFacts facts = read_facts(folder);
   Json failures = Json::array();
-  for (const auto& [run, failure] : facts.failed)
-    failures.push_back({{"run", run}, {"kind", failure_name(failure.kind)}, {"reason", failure.reason}});
+  for (const auto* const runs : {&facts.diverged, &facts.failed})
+    for (const auto& [run, failure] : *runs)
+      failures.push_back({{"run", run}, {"kind", failure_name(failure.kind)}, {"reason", failure.reason}});
   Json in_progress = Json::array();
   for (const auto& [run, steps] : facts.running)
     in_progress.push_back({{"run", run.name()}, {"environment_steps", steps}, {"total_steps", run.config.run.steps}});
@@ -171,12 +174,13 @@ Json comparison_json(const fs::path& folder) {
             {"running", facts.running.size()},
             {"unfinished", facts.unfinished},
             {"not_begun", facts.not_begun},
+            {"diverged", facts.diverged.size()},
             {"failed", facts.failed.size()}}},
           {"tuning", tuning_json(facts.tuning)},
           {"in_progress", in_progress},
           {"failures", failures},
-          {"resume", facts.finished == facts.runs ? Json() : Json(run_command(folder))},
-          {"report", facts.finished == 0 ? Json() : Json(report_command(folder))}};
+          {"resume", facts.ended() == facts.runs ? Json() : Json(run_command(folder))},
+          {"report", facts.ended() == 0 ? Json() : Json(report_command(folder))}};
 }
 
 void print_comparison(const fs::path& folder) {
@@ -193,15 +197,18 @@ void print_comparison(const fs::path& folder) {
   std::string runs = std::to_string(facts.finished) + " of " + std::to_string(facts.runs) + " finished";
   for (const auto& [count, what] :
        {std::pair(facts.running.size(), " running"), std::pair(facts.unfinished, " unfinished"),
-        std::pair(facts.not_begun, " not begun"), std::pair(facts.failed.size(), " failed")})
+        std::pair(facts.not_begun, " not begun"), std::pair(facts.diverged.size(), " diverged"),
+        std::pair(facts.failed.size(), " failed")})
     if (count > 0) runs += ", " + std::to_string(count) + what;
   if (experiment.tune) print_tuning(facts.tuning, *experiment.tune);
   print_fact("runs", runs);
   for (const auto& [run, steps] : facts.running) print_fact("  running", run.name() + ": " + progress_text(run, steps));
+  for (const auto& [run, failure] : facts.diverged)
+    print_fact("  diverged", shortened(run + ": " + failure.reason, kMostReason));
   for (const auto& [run, failure] : facts.failed)
     print_fact("  failed", shortened(run + ": " + failure_text(failure), kMostReason));
-  if (facts.finished < facts.runs) print_command("go on", run_command(folder));
-  if (facts.finished > 0) print_command("report", report_command(folder));
+  if (facts.ended() < facts.runs) print_command("go on", run_command(folder));
+  if (facts.ended() > 0) print_command("report", report_command(folder));
   print_command("a run", shell_command({"engram", "inspect", (folder / "runs").string()}) +
                              (experiment.has_learners() ? "/TASK/LEARNER/BACKBONE/SEED" : "/TASK/BACKBONE/SEED"));
 }

@@ -143,6 +143,12 @@ struct RunState {
   bool trained = false;  // its final evaluation is made, with the experiment's length and limits
   bool running = false;  // a program trains in it now
   RunFailure failure;    // of its last attempt, where that is the stage
+
+  // Whether its training has. Where evaluations over the range have, of what is trained, its success is known.
+  bool diverged() const { return stage == RunStage::kFailed && !trained && failure.kind == FailureKind::kDiverged; }
+  // Whether a comparison leaves it as it is. Divergence is a result: to try a seed until it does not would be to
+  // select.
+  bool ended() const { return stage == RunStage::kFinished || diverged(); }
 };
 
 struct Experiment {

@@ -26,7 +26,7 @@ std::optional<Estimate> success_in(const Results& results, const Analysis& analy
                                    std::size_t backbone) {
   if (analysis.scores[0].cells.empty()) return {};
   std::optional<Estimate> success = analysis.scores[0].cells[task][backbone];
-  if (success && finished_runs(results, task, backbone) < kTrustedRuns) success->interval.reset();
+  if (success && successes_of(results, task, backbone).size() < kTrustedRuns) success->interval.reset();
   return success;
 }
 
@@ -191,7 +191,7 @@ std::vector<std::string> answer_of(const Results& results, const Analysis& analy
 
 TextTable task_table(const Results& results, const Analysis& analysis) {
   TextTable table{
-      "Which task says something about memories. Learnt by: of the memories with finished runs. Without memory and "
+      "Which task says something about memories. Learnt by: of the memories with runs that count. Without memory and "
       "shown all: success of the controls in percent. Intraclass correlation: how much of the spread of single runs is "
       "between memories; the rest is between seeds.",
       {"task", "tells memories apart", "best memory", "its success, %", "learnt by", "without memory, %",

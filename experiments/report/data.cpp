@@ -152,8 +152,7 @@ Separation separation_in(const Results& results, std::size_t task) {
   TaskRuns runs;
   if (task < results.tasks.size()) runs.chance = results.tasks[task].info.chance_success;
   for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
-    std::vector<double> successes =
-        figures_of(results, task, backbone, [](const RunResult& run) { return kScoreKinds[0].of(*run.scores); });
+    std::vector<double> successes = successes_of(results, task, backbone);
     switch (results.run(task, backbone, 0).plan.control) {
       case Control::kNone:
         runs.memories.push_back(std::move(successes));
@@ -374,8 +373,11 @@ Json report_data(const Results& results, const Analysis& analysis, const Bootstr
     json["runs"].push_back(std::move(run));
   }
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
-    if (!analysis.scores[kind].cells.empty())
-      json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+    if (!analysis.scores[kind].cells.empty()) {
+      Json& scores = json["scores"][kScoreKinds[kind].key];
+      scores = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+      scores["of_diverged"] = optional_json(kScoreKinds[kind].of_diverged);
+    }
   if (results.sweep) json["sweep"] = {{"key", results.sweep->key}, {"values", results.sweep->values}};
   json["returns"] = returns_json(results, analysis);
   if (!analysis.orders.empty()) json["learner_orders"] = orders_json(analysis.orders);

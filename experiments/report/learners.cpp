@@ -17,10 +17,6 @@
 namespace engram {
 namespace {
 
-std::vector<double> successes_of(const Results& results, std::size_t task, std::size_t row) {
-  return figures_of(results, task, row, [](const RunResult& run) { return kScoreKinds[0].of(*run.scores); });
-}
-
 // The rows of a report by memory and learner, controls left out.
 struct LearnerRows {
   std::vector<std::string> learners, memories;                     // in the order of the rows

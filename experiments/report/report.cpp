@@ -24,7 +24,7 @@ namespace engram {
 std::string title_of(const Results& results) {
   if (!results.of_comparison()) {
     const auto runs = std::ranges::count_if(results.runs, [&](const RunResult& run) {
-      return results.settings_known ? !run.plan.folder.empty() : run.scores.has_value();
+      return results.settings_known ? !run.plan.folder.empty() : run.counts();
     });
     return counted(runs, "run");
   }
@@ -99,6 +99,13 @@ std::size_t finished_runs(const Results& results, std::size_t task, std::size_t 
   return figures_of(results, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
 }
 
+std::vector<double> successes_of(const Results& results, std::size_t task, std::size_t backbone) {
+  std::vector<double> successes;
+  for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed)
+    if (const auto success = results.run(task, backbone, seed).score(kScoreKinds[0])) successes.push_back(*success);
+  return successes;
+}
+
 ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files,
                            const FilmStrip& film, const BootstrapOptions& bootstrap, Plots plots)
     : results_(results),
@@ -139,6 +146,7 @@ std::string ReportWriter::stages() const {
     ++counts[run.scores                              ? "finished"
              : run.state.stage == RunStage::kMissing ? (results_.of_comparison() ? "not begun" : "not there")
              : run.state.running                     ? "running"
+             : run.state.diverged()                  ? "diverged"
              : run.state.stage == RunStage::kFailed  ? "failed"
                                                      : "unfinished"];
   std::vector<std::string> texts;
@@ -150,7 +158,7 @@ int ReportWriter::fewest_runs() const {
   int fewest = kTrustedRuns;
   for (std::size_t task = 0; task < results_.tasks.size(); ++task)
     for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
-      if (const std::size_t runs = finished_runs(results_, task, backbone); runs > 0)
+      if (const std::size_t runs = successes_of(results_, task, backbone).size(); runs > 0)
         fewest = std::min(fewest, static_cast<int>(runs));
   return fewest;
 }
@@ -169,7 +177,12 @@ void ReportWriter::add_question() {
   for (const std::string& sentence : said) document_.add(Paragraph{sentence, /*answer=*/true});
   paragraph(size_text(results_.planned) + " (" + seeds_text(experiment_.seeds) +
             "): " + counted(results_.runs.size(), "run") + ", of them " + stages() +
-            ". The figures below are of the finished ones.");
+            ". The figures below are of the finished ones" +
+            (results_.diverged_runs() > 0
+                 ? ", and of those that diverged: one counts with a success of 0, since no agent came of it. "
+                   "What else there is to measure of an agent (returns, decisions, curves, costs) is of the "
+                   "finished ones alone."
+                 : "."));
   add_running();
 
   if (const int fewest = fewest_runs(); fewest < kTrustedRuns && !said_)

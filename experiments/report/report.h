@@ -58,7 +58,7 @@ struct UnderWay {
   int next_seconds = 60;  // until there will be another page
 };
 
-// The page of such a comparison, to be written to `html`; its results may have no finished run, then without tasks.
+// The page of such a comparison, to be written to `html`; its results may have no run that counts, then without tasks.
 // `state`: null where nothing is under way any more.
 std::string page_under_way(const Results& results, const UnderWay* state, const std::filesystem::path& html,
                            const BootstrapOptions& bootstrap);
@@ -71,11 +71,11 @@ std::string run_page(const Results& results, const std::vector<std::string>& sai
 struct LearnerOrder {
   std::string x, y;                   // labels of the learners
   std::vector<std::string> tasks;     // over which a memory's score is a mean
-  std::vector<std::string> memories;  // with finished runs by both in each of them; without controls
+  std::vector<std::string> memories;  // with runs that count by both in each of them; without controls
   int fewest_runs = 0;                // of a memory in a task, by either
   std::optional<Estimate> tau;        // nothing of fewer than two memories, and where a learner tells none apart
 };
-// Of each pair of learners that both have finished runs of a memory in some task: over all such tasks, then in each.
+// Of each pair of learners that both have runs that count of a memory in some task: over all such tasks, then in each.
 std::vector<LearnerOrder> orders_by_learner(const Results& results, const BootstrapOptions& bootstrap);
 
 // What a report says, in numbers.

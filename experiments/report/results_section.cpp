@@ -79,7 +79,7 @@ std::string ReportWriter::own_figures(std::size_t task, std::size_t backbone,
   std::vector<std::string> figures;
   for (std::size_t seed = 0; seed < experiment_.seeds.size(); ++seed) {
     const RunResult& run = results_.run(task, backbone, seed);
-    if (std::string text = run.scores ? figure(run) : ""; !text.empty()) figures.push_back(std::move(text));
+    if (std::string text = run.counts() ? figure(run) : ""; !text.empty()) figures.push_back(std::move(text));
   }
   return runs_line(figures);
 }
@@ -90,16 +90,18 @@ void ReportWriter::add_score_table() {
       "Final success",
       std::string("Final success in percent (") + kScoreKinds[0].about + "): mean of the runs and, of " +
           std::to_string(kTrustedRuns) +
-          " runs and more, its 95% interval, of fewer each run's own; n: finished runs, where it is not all of the "
-          "seeds. Sampled: the mean "
+          " runs and more, its 95% interval, of fewer each run's own; n: runs that finished or diverged, where it is "
+          "not all of the seeds. Sampled: the mean "
           "with actions drawn from the policy instead of its most probable ones, where the two are more than 5 points "
           "apart. Of random play the interval is Wilson's over episodes.",
       [&](std::size_t task, std::size_t backbone) {
         const auto& cell = analysis_.scores[0].cells[task][backbone];
         if (!cell) return std::string("n=0");
-        const std::size_t runs = finished_runs(results_, task, backbone);
+        const std::size_t runs = successes_of(results_, task, backbone).size();
         return percent_in_lines(*cell) +
-               own_figures(task, backbone, [](const RunResult& run) { return percent(run.scores->final_success); }) +
+               own_figures(
+                   task, backbone,
+                   [](const RunResult& run) { return run.scores ? percent(run.scores->final_success) : "diverged"; }) +
                (sampled.empty() ? "" : sampled_line(*cell, sampled[task][backbone])) +
                (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
       },
@@ -143,7 +145,8 @@ void ReportWriter::add_returns() {
         if (!returns) return std::string("n=0");
         const auto own = [&](const std::function<std::optional<double>(const RunScores&)>& figure) {
           return own_figures(task, backbone, [&](const RunResult& run) {
-            const std::optional<double> value = has_returns(*run.scores) ? figure(*run.scores) : std::nullopt;
+            const std::optional<double> value =
+                run.scores && has_returns(*run.scores) ? figure(*run.scores) : std::nullopt;
             return value ? formatted("%.4g", *value) : "";
           });
         };
@@ -233,14 +236,14 @@ void ReportWriter::add_over_tasks() {
   heading(3, "Over all tasks");
   if (analysis_.scores[0].tasks.empty()) {
     paragraph(
-        "There is no task that may tell memories apart and in which every backbone has a finished run: no figure "
+        "There is no task that may tell memories apart and in which every backbone has a run that counts: no figure "
         "over tasks can be given.");
     return;
   }
   if (analysis_.scores[0].tasks.size() < experiment_.tasks.size())
     paragraph(
-        "These figures are over the tasks that tell memories apart, or may, and in which every backbone has a "
-        "finished run: " +
+        "These figures are over the tasks that tell memories apart, or may, and in which every backbone has a run "
+        "that counts: " +
         joined(analysis_.scores[0].tasks) + ".");
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
     if (!analysis_.scores[kind].methods.empty())

@@ -60,7 +60,7 @@ bool is_runs_table(const std::filesystem::path& file) {
 
 Results read_runs_table(const std::filesystem::path& file) {
   std::vector<RunResult> rows = EarlierRuns::parse(read_table_file(file), file).all();
-  if (rows.empty()) throw UserError("'" + file.string() + "' has no finished run");
+  if (rows.empty()) throw UserError("'" + file.string() + "' has no run that is finished or has diverged");
   Results results{.folder = {}, .experiment = {}, .runs = {}, .tasks = {}, .sweep = {}, .notes = {}};
   results.settings_known = false;
   Experiment& experiment = results.experiment;

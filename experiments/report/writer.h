@@ -35,9 +35,9 @@ class ReportWriter {
   void heading(int level, const std::string& text) { document_.add(Heading{level, text}); }
   // How many runs are finished, unfinished ..., as a text.
   std::string stages() const;
-  // The fewest finished runs of a backbone in a task, of those that have any; at most kTrustedRuns.
+  // The fewest runs of a backbone in a task that count, of those that have any; at most kTrustedRuns.
   int fewest_runs() const;
-  // A line of those of the finished runs of a backbone in a task (runs_line()); without those that are empty.
+  // A line of those of the runs of a backbone in a task that count (runs_line()); without those that are empty.
   std::string own_figures(std::size_t task, std::size_t backbone,
                           const std::function<std::string(const RunResult&)>& figure) const;
   // Chance and random play in a task.
@@ -99,6 +99,8 @@ std::vector<double> figures_of(const Results& results, std::size_t task, std::si
                                const std::function<std::optional<double>(const RunResult&)>& figure);
 
 std::size_t finished_runs(const Results& results, std::size_t task, std::size_t backbone);
+// Final success of the runs that count: of those that have diverged, too.
+std::vector<double> successes_of(const Results& results, std::size_t task, std::size_t backbone);
 // Of a finished run: an older or shortened table of an earlier report has no evaluations.
 bool has_curve(const RunResult& run);
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "experiments/results/csv.h"
+#include "storage/run/run_failure.h"
 
 namespace engram {
 namespace {
@@ -102,6 +103,15 @@ RunScores scores_in(const Row& row) {
   return scores;
 }
 
+bool has_finished(const Row& row) { return row.text("state") == "finished" && !row.text("final_success").empty(); }
+
+// With a final success, it is evaluations of what was trained that have.
+bool has_diverged(const Row& row) {
+  return row.text("state") == "failed" && row.text("failure") == failure_name(FailureKind::kDiverged) &&
+         row.text("final_success").empty();
+}
+
+// Of a row that has finished or diverged.
 RunResult result_in(const Row& row) {
   PlannedRun plan;
   plan.task = row.text("task");
@@ -111,8 +121,14 @@ RunResult result_in(const Row& row) {
   plan.control = control_in(row);
   for (const BudgetPart& part : kBudgetParts) plan.budget.*part.value = row.number<std::int64_t>(part.name, 0);
   RunResult run = RunResult::missing(std::move(plan));
-  run.state.stage = RunStage::kFinished;
-  run.state.trained = true;
+  run.state.trained = has_finished(row);
+  if (run.state.trained) {
+    run.state.stage = RunStage::kFinished;
+    run.scores = scores_in(row);
+  } else {
+    run.state.stage = RunStage::kFailed;
+    run.state.failure = {FailureKind::kDiverged, row.text("reason")};
+  }
   run.metrics.steps = row.number<std::int64_t>("environment_steps", 0);
   run.metrics.updates = row.optional<std::int64_t>("updates", 0).value_or(0);
   run.timings = {.wall_seconds = row.optional<double>("wall_seconds", 0),
@@ -125,7 +141,6 @@ RunResult result_in(const Row& row) {
   run.provenance.device = row.text("device");
   run.curve = curve_of(row);
   run.episodes_until_learnt = row.optional<std::int64_t>("episodes_until_learnt", 0);
-  run.scores = scores_in(row);
   run.remark = row.text("remark");
   return run;
 }
@@ -190,7 +205,7 @@ EarlierRuns EarlierRuns::parse(const std::string& text, const fs::path& file) {
         tries.push_back(std::move(found));
       continue;
     }
-    if (row.text("state") != "finished" || row.text("final_success").empty()) continue;
+    if (!has_finished(row) && !has_diverged(row)) continue;
     RunResult run = result_in(row);
     const std::string name = run.plan.name();
     if (const std::string tuned = row.text("tuned"); !tuned.empty()) earlier.tuned_[name] = tuned;
@@ -222,7 +237,7 @@ std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {
   if (const auto tuned = tuned_.find(plan.name()); tuned != tuned_.end() && plan.tuned)
     if (const std::string planned = settings_text(*plan.tuned); planned != tuned->second)
       throw differs("tuned settings", tuned->second, planned);
-  if (plan.range)
+  if (plan.range && found->second.scores)
     throw UserError(where_ + " has run " + plan.name() + " without its evaluations at " + plan.range->text() +
                     ": only its folder has them");
   RunResult run = found->second;
@@ -279,7 +294,7 @@ TuneRecord EarlierRuns::record_of(const TunedPlace& place, const std::vector<Ear
 }
 
 bool take_earlier(RunResult& run, const EarlierRuns& earlier) {
-  if (run.scores || run.state.running) return false;
+  if (run.counts() || run.state.running) return false;
   std::optional<RunResult> found = earlier.find(run.plan);
   if (found) run = *std::move(found);
   return found.has_value();
@@ -287,7 +302,7 @@ bool take_earlier(RunResult& run, const EarlierRuns& earlier) {
 
 RunState read_run_state(const PlannedRun& run, const EarlierRuns& earlier) {
   RunState state = read_run_state(run);
-  if (state.stage != RunStage::kFinished && !state.running)
+  if (!state.ended() && !state.running)
     if (const auto known = earlier.find(run)) return known->state;
   return state;
 }

@@ -112,6 +112,11 @@ std::optional<double> best_return(const std::vector<EvaluationSummary>& evaluati
 
 bool has_returns(const RunScores& scores) { return std::isfinite(scores.mean_return) && scores.best_return; }
 
+std::optional<double> RunResult::score(const ScoreKind& kind) const {
+  if (scores) return kind.of(*scores);
+  return state.diverged() ? kind.of_diverged : std::nullopt;
+}
+
 RunResult RunResult::missing(PlannedRun plan) {
   return {.plan = std::move(plan),
           .state = {},
@@ -214,26 +219,33 @@ const std::vector<ScoreKind> kScoreKinds = {
      [](const RunScores& scores) { return scores.area; }},
     {"decided", "decided",
      "the fraction of the episodes of final success in which the agent takes the task's decision, rightly or wrongly",
-     [](const RunScores& scores) {
-       return scores.decisions ? std::optional(scores.decisions->decided) : std::nullopt;
-     }},
+     [](const RunScores& scores) { return scores.decisions ? std::optional(scores.decisions->decided) : std::nullopt; },
+     /*of_diverged=*/{}},
     {"right of decided", "right_of_decided",
      "how many of the decided episodes are right, of runs in which any is decided: near chance, the agent decides and "
      "does not know",
-     [](const RunScores& scores) { return scores.decisions ? scores.decisions->right : std::nullopt; }},
+     [](const RunScores& scores) { return scores.decisions ? scores.decisions->right : std::nullopt; },
+     /*of_diverged=*/{}},
     {"final success of sampled actions", "sampled_success",
      "the same weights and episodes as in final success, with actions drawn from the policy instead of the most "
      "probable ones",
      [](const RunScores& scores) { return scores.sampled_success; }},
 };
 
+std::size_t Results::diverged_runs() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(runs, [](const RunResult& run) { return run.state.diverged(); }));
+}
+
 ScoreTable Results::table(const ScoreKind& kind) const {
   std::vector<std::string> task_labels, methods;
   for (const ExperimentEntry& task : experiment.tasks) task_labels.push_back(task.label);
   for (const ExperimentEntry& backbone : experiment.backbones) methods.push_back(backbone.label);
   ScoreTable scores(kind.name, "fraction of episodes", task_labels, methods, experiment.seeds);
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (runs[i].scores) scores.scores[i] = kind.of(*runs[i].scores);
+  const auto finished = [](const RunResult& run) { return run.scores.has_value(); };
+  const auto measured = [&](const RunResult& run) { return run.scores && kind.of(*run.scores); };
+  if (std::ranges::any_of(runs, finished) && std::ranges::none_of(runs, measured)) return scores;
+  for (std::size_t i = 0; i < runs.size(); ++i) scores.scores[i] = runs[i].score(kind);
   return scores;
 }
 
@@ -243,7 +255,7 @@ std::string progress_text(const PlannedRun& run, std::int64_t steps) {
 
 namespace {
 
-// Throws UserError, since no run is finished.
+// Throws UserError, since no run counts.
 [[noreturn]] void refuse_unfinished(const Results& results) {
   const auto runs = std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
   const std::string of = results.of_comparison() ? "no run of '" + results.folder.string() + "'" : "none of the runs";
@@ -260,8 +272,7 @@ namespace {
 }  // namespace
 
 void add_facts(Results& results) {
-  if (std::ranges::none_of(results.runs, [](const RunResult& run) { return run.scores.has_value(); }))
-    refuse_unfinished(results);
+  if (std::ranges::none_of(results.runs, &RunResult::counts)) refuse_unfinished(results);
   for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
     const Config& config = results.run(task, 0, 0).plan.config;
     results.tasks.push_back({results.experiment.tasks[task].label, config.task.info(), play_at_random(config.task)});
@@ -281,7 +292,7 @@ Results read_results(const fs::path& folder) {
     RunResult& run = results.runs.emplace_back(read_run(std::move(planned)));
     if (!take_earlier(run, earlier)) continue;
     ++known;
-    without_curve += run.curve.empty() ? 1 : 0;
+    without_curve += run.scores && run.curve.empty() ? 1 : 0;
   }
   if (known > 0)
     results.notes.push_back(count_with_commas(known) + " of the runs " + (known == 1 ? "is a row" : "are rows") +

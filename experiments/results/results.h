@@ -46,6 +46,17 @@ bool has_returns(const RunScores& scores);  // both, and finite
 
 constexpr double kLearntSuccess = 0.67;  // of greedy episodes; twice the chance among three
 
+// One of the numbers that RunScores holds.
+struct ScoreKind {
+  const char* name;   // as in "final success"
+  const char* key;    // as in "final_success"
+  const char* about;  // how it is measured
+  std::optional<double> (*of)(const RunScores&);
+  // What a run that has diverged counts with: a success of 0, for no agent came of it; nothing of what is no success.
+  std::optional<double> of_diverged = 0;
+};
+extern const std::vector<ScoreKind> kScoreKinds;  // what a report leads with first
+
 struct RunResult {
   PlannedRun plan;
   RunState state;
@@ -60,18 +71,14 @@ struct RunResult {
   std::vector<std::optional<RangePoint>> range;
   std::string remark;  // what is wrong with a finished run, or unusual
 
+  // Whether a report's figures are of it, too: it has scores, or has diverged, which is a result.
+  bool counts() const { return scores || state.diverged(); }
+  // What it counts with: what was measured; where it has diverged, what the kind says of such runs.
+  std::optional<double> score(const ScoreKind& kind) const;
+
   // Of a run that there is nothing of.
   static RunResult missing(PlannedRun plan);
 };
-
-// One of the numbers that RunScores holds.
-struct ScoreKind {
-  const char* name;   // as in "final success"
-  const char* key;    // as in "final_success"
-  const char* about;  // how it is measured
-  std::optional<double> (*of)(const RunScores&);
-};
-extern const std::vector<ScoreKind> kScoreKinds;  // what a report leads with first
 
 struct TaskFacts {
   std::string label;
@@ -107,11 +114,14 @@ struct Results {
   const RunResult& run(std::size_t task, std::size_t backbone, std::size_t seed) const {
     return runs[(task * experiment.backbones.size() + backbone) * experiment.seeds.size() + seed];
   }
+  std::size_t diverged_runs() const;
+  // Of what each run counts with. Without any score where no finished run has one of this kind, as those of an older
+  // table may not.
   ScoreTable table(const ScoreKind& kind) const;
 };
 
-// Of runs that the folder has not finished, what its earlier.csv says (earlier_runs.h). Throws UserError for a folder
-// that holds no comparison, or a run of another one, and for a comparison of which no run is finished.
+// Of runs that have not ended in the folder, what its earlier.csv says (earlier_runs.h). Throws UserError for a folder
+// that holds no comparison, or a run of another one, and for a comparison of which no run counts.
 Results read_results(const std::filesystem::path& folder);
 
 // "120 of 400 steps"
@@ -119,7 +129,7 @@ std::string progress_text(const PlannedRun& run, std::int64_t steps);
 
 // For those who put Results together. A run's result from its files; `folder` is that of the comparison.
 RunResult read_run(PlannedRun plan);
-// Adds tasks and sweep to experiment and runs. Throws UserError if no run is finished.
+// Adds tasks and sweep to experiment and runs. Throws UserError if no run counts.
 void add_facts(Results& results);
 
 }  // namespace engram

@@ -63,8 +63,10 @@ class Running {
   }
 
   void sort_in(const PlannedRun* run, const RunState& state) {
-    if (state.stage == RunStage::kFinished) {
-      watch_.count_finished(*run);
+    const bool diverged = state.diverged() && run->try_number == 0;  // its rung decides what a try that has means
+    if (state.stage == RunStage::kFinished || diverged) {
+      if (diverged) outcome_.diverged.push_back(run);
+      watch_.count_ended(*run, state);
       source_.over(*run);
     } else {
       (state.running ? elsewhere_ : waiting_).push_back(run);
@@ -117,7 +119,9 @@ class Running {
       const EndedRun run = end_run(*job.runs[i], job, ended.how, ended.failures[i]);
       watch_.ended(run);
       if (run.end == RunEnd::kFailed) outcome_.failed.push_back(run);
-      if (run.end == RunEnd::kFailed || run.end == RunEnd::kFinished) source_.over(*run.run);
+      if (run.end == RunEnd::kDiverged) outcome_.diverged.push_back(run.run);
+      if (run.end == RunEnd::kFailed || run.end == RunEnd::kDiverged || run.end == RunEnd::kFinished)
+        source_.over(*run.run);
       if (run.end == RunEnd::kBusy) elsewhere_.push_back(run.run);
       if (run.end == RunEnd::kTrained || run.end == RunEnd::kApart) waiting_.push_front(run.run);
     }
@@ -151,6 +155,8 @@ class Running {
       ended.failure.reason =
           job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
     write_failure(failure_file(run), ended.failure);
+    if (run.try_number == 0 && job.trains && ended.failure.kind == FailureKind::kDiverged)
+      ended.end = RunEnd::kDiverged;
     return ended;
   }
 

@@ -66,6 +66,7 @@ enum class RunEnd {
   kStopped,   // saved and left because it was asked to
   kBusy,      // another program trains in its folder
   kApart,     // its job of several seeds was refused because of one of them: each is to be started by itself
+  kDiverged,  // its training has, a run's of the comparison; a try that does has failed
   kFailed
 };
 
@@ -73,7 +74,7 @@ enum class RunEnd {
 struct EndedRun {
   const PlannedRun* run;
   RunEnd end;
-  RunFailure failure;  // of one that has failed
+  RunFailure failure;  // of one that has failed or diverged
   double seconds;
 };
 
@@ -84,7 +85,7 @@ class RunSource {
   // Runs to do besides those given before, in their order, or once more: asked at first, and whenever nothing waits and
   // a job is free. When it gives none and nothing runs any more, all is done.
   virtual std::vector<const PlannedRun*> next() = 0;
-  // A run that was given is finished, or has failed.
+  // A run that was given is finished, or has diverged or failed.
   virtual void over(const PlannedRun& run) = 0;
 };
 
@@ -105,8 +106,8 @@ class RunWatch {
   virtual ~RunWatch() = default;
   // There are these to do, perhaps some once more: with more steps.
   virtual void added(const std::vector<const PlannedRun*>& runs) = 0;
-  // Was finished before, or by another program.
-  virtual void count_finished(const PlannedRun& run) = 0;
+  // Had ended before, or has by another program.
+  virtual void count_ended(const PlannedRun& run, const RunState& state) = 0;
   virtual void started(const PlannedRun& run) = 0;
   virtual void ended(const EndedRun& ended) = 0;
   // Other programs train these, at least one; they are looked at again and again.
@@ -120,13 +121,15 @@ class RunWatch {
 struct RunsOutcome {
   bool stopped = false;
   std::vector<EndedRun> failed;
+  std::vector<const PlannedRun*> diverged;  // in this call or before it, without tries
 };
 
-// Starts all runs that are not finished, in their order, as many jobs at once as the machine has: with a run those of
-// its other seeds that are to be trained, seeds_per_job together, or its evaluations if it is trained. What fails goes
-// into the run's failure file, in place of what an earlier attempt left there, and stops no other run. Returns when all
-// have ended, or all that had begun when the launcher was told to stop. `earlier`: of runs that are no tries. Throws
-// what source and launcher throw, UserError for a folder with a run of other settings, and FileError.
+// Starts all runs that have not ended, tries that have diverged among them, in their order, as many jobs at once as the
+// machine has: with a run those of its other seeds that are to be trained, seeds_per_job together, or its evaluations
+// if it is trained. What fails goes into the run's failure file, in place of what an earlier attempt left there, and
+// stops no other run. Returns when all have ended, or all that had begun when the launcher was told to stop. `earlier`:
+// of runs that are no tries. Throws what source and launcher throw, UserError for a folder with a run of other
+// settings, and FileError.
 RunsOutcome run_all(RunSource& source, const EarlierRuns& earlier, const Machine& machine, JobLauncher& launcher,
                     RunWatch& watch);
 

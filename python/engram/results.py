@@ -48,7 +48,8 @@ def read_report(report: str | os.PathLike[str]) -> pandas.DataFrame:
 
     Columns are those of the file: texts as str, empty where there is none; numbers as float64, NaN where there is none,
     but for ``seed`` (int64; float64 where a try of tuning has none, as all of its runs diverged). A run that has not
-    finished has no scores. ``failure`` says as one word or three why a run has failed, ``reason`` in a line.
+    finished has no scores; reports count one that diverged with a success of 0. ``failure`` says as one word or three
+    why a run has failed, ``reason`` in a line.
 
     Args:
         report: The CSV, or the folder of a comparison that has a report.

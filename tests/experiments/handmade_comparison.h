@@ -8,6 +8,7 @@
 
 #include "experiments/plan/plan.h"
 #include "experiments/results/results.h"
+#include "storage/run/run_failure.h"
 #include "tests/storage/temporary_folder.h"
 
 namespace engram {
@@ -38,6 +39,8 @@ inline std::string iteration_row(double mean_return) {
          std::to_string(mean_return) + "}\n";
 }
 
+inline const RunFailure kDivergence{FailureKind::kDiverged, "update 3: the loss, \"x\", is not finite"};
+
 // The folder of a comparison whose runs are written by hand.
 struct Comparison {
   TemporaryFolder folder;
@@ -64,6 +67,11 @@ struct Comparison {
                "{\"wall_seconds\":5,\"steps_per_second\":80,\"updates_per_second\":20}\n");
     write_text(run(name).folder / "about.json",
                "{\"engram\":\"1.2.3\",\"commit\":\"abc\",\"device\":\"cpu\\n\\u001b\",\"cpu_cores\":4}");
+  }
+  // A run that has come as far as its metrics say, and failed.
+  void fail(const std::string& name, const std::string& metrics, const RunFailure& failure = kDivergence) {
+    write(name, metrics);
+    write_failure(failure_file(run(name)), failure);
   }
 };
 

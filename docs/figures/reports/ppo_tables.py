@@ -7,8 +7,8 @@ and of docs/figures/results.md the one that counts memories by PPO and by SAC (m
     ppo_tables.py --both FILE    the same with SAC's, of memories.csv, of the memories that both learners have
 
 A memory has learnt a task where its success is more than half of the way from chance to 1; a run that diverged counts
-as chance. Of a seed that not every memory has run to its end in a task nothing is shown there: runs that learn end
-first.
+with a success of 0, as in a report. Of a seed that not every memory has run to its end in a task nothing is shown
+there: runs that learn end first.
 """
 
 import argparse
@@ -50,7 +50,9 @@ def tries_table(rows, tasks=CHANCE):
 
 
 def ended(rows):
-    return [row for row in rows if row["state"] in ("finished", "failed")]
+    """The runs that finished or diverged."""
+    return [row for row in rows if row["state"] == "finished" or
+            (row["state"] == "failed" and row["failure"] == "diverged")]
 
 
 def compared(rows):
@@ -73,7 +75,7 @@ def cell(runs):
 
 
 def mean_success(runs):
-    successes = [float(row["final_success"]) if row["state"] == "finished" else CHANCE[row["task"]] for row in runs]
+    successes = [float(row["final_success"]) if row["state"] == "finished" else 0 for row in runs]
     return sum(successes) / len(successes)
 
 

@@ -60,7 +60,8 @@ const familyOf = (task) => taskOf.get(task)?.name ?? task;
 const learners = [...new Set(memories.map((memory) => memory.learner).filter(Boolean))];
 const memoryName = (label) => memoryOf.get(label)?.memory ?? label;
 const learnerName = (label) => memoryOf.get(label)?.learner ?? "";
-const finished = data.runs.filter((run) => run.state === "finished" && run.final_success !== null);
+// With a final success, it is evaluations of what was trained that have.
+const hasDiverged = (run) => run.failure === "diverged" && run.final_success === null;
 const runsOf = new Map();
 for (const run of data.runs) {
   const key = JSON.stringify([run.task, run.backbone]);

@@ -46,7 +46,7 @@ const overTasksSection = () => {
   onChoice(["memory", "learner", "score"], () => {
     const of = shown()?.tasks ?? [];
     about.textContent = `Over ${counted(of.length, "task")}: ${of.join(", ")}. Columns that tell no memories apart, and ` +
-      "tasks in which a memory has no finished run, are left out.";
+      "tasks in which a memory has no run that counts, are left out.";
     table.show();
   });
   return section("over-tasks", "Over tasks", about, table.node);
@@ -99,12 +99,13 @@ const runsSection = () => {
   const withLinks = data.runs.some((run) => run.links && Object.keys(run.links).length);
   const number = (name, key, text, about) => ({name, about, value: (row) => row[key], cell: (row) =>
     row[key] === null || row[key] === undefined ? "-" : text(row[key])});
+  const stateOf = (run) => hasDiverged(run) ? "diverged" : run.state;
   const columns = [
     {name: "task", text: true, value: (row) => row.task, cell: (row) =>
       element("button", {type: "button", class: "open", "aria-expanded": "false"}, row.task)},
     ...rowColumns("memory", (row) => row.backbone),
     {name: "seed", value: (row) => row.seed, cell: (row) => String(row.seed)},
-    {name: "state", text: true, value: (row) => row.state, cell: (row) => row.state},
+    {name: "state", text: true, value: stateOf, cell: stateOf},
     number("final success, %", "final_success", percent, "of the best weights on new episodes"),
     number("sampled, %", "sampled_success", percent, "the same with sampled actions"),
     number("return", "mean_return", (value) => value.toPrecision(4).replace(/\.?0+$/, "")),

@@ -12,8 +12,10 @@ const runDots = (runs, estimate, chance) => {
   if (estimate) line.append(element("i", {class: "mean", style: `left:${at(estimate.value)}`}));
   return line;
 };
-const scoresOf = (task, memory, key = chosen.score) =>
-  runsIn(task, memory).map((run) => run[key]).filter((score) => score !== null && score !== undefined);
+// What a run counts with.
+const scoreOf = (run, key) => (hasDiverged(run) ? data.scores[key]?.of_diverged : run[key]) ?? null;
+const countedRuns = (task, memory, key) => runsIn(task, memory).filter((run) => scoreOf(run, key) !== null);
+const scoresOf = (task, memory, key = chosen.score) => countedRuns(task, memory, key).map((run) => scoreOf(run, key));
 // An interval of few runs is kept to the files.
 const shownEstimate = (task, memory, key = chosen.score) => {
   const estimate = data.scores[key]?.cells?.[task]?.[memory] ?? null;
@@ -25,12 +27,13 @@ const shownEstimate = (task, memory, key = chosen.score) => {
 const cellTooltip = (task, memory) => {
   const estimate = shownEstimate(task, memory), runs = scoresOf(task, memory), chance = taskOf.get(task).chance_success;
   const lines = [element("b", {}, memory), element("span", {class: "quiet"}, ` on ${task}`)];
-  if (!estimate) return [...lines, element("p", {}, "no finished run")];
+  if (!estimate) return [...lines, element("p", {}, "no run that counts")];
   lines.push(element("p", {}, element("b", {}, `${percent(estimate.value)}%`),
                      intervalText(estimate.interval) ? ` (${intervalText(estimate.interval)})` : "", ` ${plainly(chosen.score)}`));
   if (runs.length) lines.push(runDots(runs, estimate, chance));
   if (runs.length)
-    lines.push(element("p", {class: "quiet"}, `${counted(runs.length, "run")}: ${runs.map(whole).join(", ")}`));
+    lines.push(element("p", {class: "quiet"}, `${counted(runs.length, "run")}: ${countedRuns(task, memory, chosen.score)
+      .map((run) => hasDiverged(run) ? "diverged" : whole(run[chosen.score])).join(", ")}`));
   if (chance !== null && chance !== undefined) lines.push(element("p", {class: "quiet"}, `chance ${percent(chance)}%`));
   return lines;
 };

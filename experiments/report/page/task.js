@@ -160,10 +160,11 @@ const lineChart = (ranked, curves, singles, {label, xLabel, xText = steps, chanc
           resize() { if (chart) chart.setSize(size()); else draw(); }, redraw() { chart?.redraw(); }};
 };
 
-// A curve's intervals, where as many runs as make one trusted stand behind it.
+// A curve's intervals, where as many finished runs as make one trusted stand behind it.
 const curvesOf = (task) => new Map(data.curves.filter((curve) => curve.task === task && curve.points.length)
   .map((curve) => [curve.backbone, curve.points.map((p) => ({x: p.environment_steps, value: p.value,
-    interval: scoresOf(task, curve.backbone).length >= TRUSTED_RUNS ? p.interval : null}))]));
+    interval: runsIn(task, curve.backbone).filter((run) => run.final_success !== null && run.evaluations).length >=
+      TRUSTED_RUNS ? p.interval : null}))]));
 const curveChart = (ranked, task, point) => {
   const curves = curvesOf(task);
   if (!ranked.some((entry) => curves.has(entry.label)))

@@ -88,6 +88,9 @@ std::string protocol_text(const Results& results) {
             over_runs([](const Config& c) { return c.evaluation.episodes; }) + " episodes play " +
             over_runs([](const Config& c) { return c.evaluation.final_episodes; }) +
             " new ones, whose success is reported. ";
+  if (const std::size_t diverged = results.diverged_runs(); diverged > 0)
+    text +=
+        counted(diverged, "run") + " diverged and " + (diverged == 1 ? "counts" : "count") + " with a success of 0. ";
   return text +
          "Intervals are 95\\% percentile intervals of a stratified bootstrap (Agarwal et al. 2021). Figures over tasks "
          "leave out those that tell no memories apart: that no run solves, that an agent without memory solves, or in "

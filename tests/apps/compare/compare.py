@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import pathlib
+import shutil
 import signal
 import time
 
@@ -92,7 +93,8 @@ def check_whole(folder):
     assert "0 of 12 to do" in out, out
     text, found = inspect("whole")
     assert "12 of 12 finished" in text and "engram compare report whole" in text and "go on" not in text, text
-    assert found["runs"] == {"count": 12, "finished": 12, "running": 0, "unfinished": 0, "not_begun": 0, "failed": 0}
+    assert found["runs"] == {"count": 12, "finished": 12, "running": 0, "unfinished": 0, "not_begun": 0,
+                             "diverged": 0, "failed": 0}
     assert (found["tasks"], found["backbones"], found["seeds"]) == (
         ["short", "long"], ["gru", "lstm", "full_state"], [0, 1]), found
     assert before == {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
@@ -184,7 +186,7 @@ def check_failing(folder):
     assert "is a file" in (directory / "failures/short/lstm/1.txt").read_text(), ended
     text, found = inspect("failing")
     assert found["runs"] == {
-        "count": 6, "finished": 4, "running": 0, "unfinished": 0, "not_begun": 0, "failed": 2}, found
+        "count": 6, "finished": 4, "running": 0, "unfinished": 0, "not_begun": 0, "diverged": 0, "failed": 2}, found
     assert {item["run"] for item in found["failures"]} == {name, "short/lstm/1"} and "is a file" in text, found
     assert "4 of 6 finished, 2 failed" in text and "engram compare --run failing" in text, text
     short = {run for run in RUNS if run.startswith("short")}
@@ -193,6 +195,47 @@ def check_failing(folder):
     compare("--run", "failing", "--jobs", "2")
     assert finished(directory) == short
     assert not list((directory / "failures").rglob("*.txt"))
+
+
+def check_diverging(folder):
+    """A run that diverges is a result: the command ends well, names it, and does not try it again."""
+    directory = folder / "wild"
+    # Its weights grow ninefold with every update.
+    (folder / "wild.ini").write_text(comparison(
+        "--compare.seeds=0-1", "--compare.controls=", "--memory.width=8", "--run.steps=120", "--run.random_episodes=0",
+        "--evaluation.final_episodes=20", "--backbones.wild.memory.name=gru", "--backbones.wild.learner.weight_decay=10",
+        "--backbones.wild.learner.learning_rate=1"))
+    names = {f"short/wild/{seed}" for seed in (0, 1)}
+    said = "2 of 4 runs have diverged, which is their result: short/wild/0, short/wild/1.\n2 of 4 runs are finished."
+    out = compare("--config", "wild.ini", "--run", "wild", "--jobs", "2").stdout
+    assert said in out and "short/wild/1 diverged: update" in out, out
+    before = {name: (directory / f"failures/{name}.txt").read_text() for name in names}
+    out = compare("--run", "wild").stdout
+    assert "0 of 4 to do" in out and said in out, out
+    assert before == {name: (directory / f"failures/{name}.txt").read_text() for name in names}
+    text, found = inspect("wild")
+    assert found["runs"] == {
+        "count": 4, "finished": 2, "running": 0, "unfinished": 0, "not_begun": 0, "diverged": 2, "failed": 0}, found
+    assert {item["run"]: item["kind"] for item in found["failures"]} == dict.fromkeys(names, "diverged"), found
+    assert found["resume"] is None and "2 of 4 finished, 2 diverged" in text and "go on" not in text, text
+    # Its report's table stands in for it, and says so again.
+    out = engram("compare", "report", "wild", "--resamples", "1000")
+    assert "2 of 4 runs are finished, 2 have diverged. " in out, out
+    table = (directory / "report/report.csv").read_text()
+    out = compare("--config", "wild.ini", "--run", "elsewhere", "--earlier", "wild/report/report.csv").stdout
+    assert "0 of 4 to do" in out and said in out, out
+    assert "2 of 4 finished, 2 diverged" in inspect("elsewhere")[0]
+    engram("compare", "report", "elsewhere", "--resamples", "1000")
+    assert (folder / "elsewhere/report/report.csv").read_text() == table
+    out = engram("compare", "report", "wild/report/report.csv", "--resamples", "1000", "--output", "table.html")
+    assert "2 of 4 runs are finished, 2 have diverged. " in out, out
+    # Without its folder and its record it is made again; beside a run that fails it is named, too.
+    shutil.rmtree(directory / "runs/short/wild/0")
+    (directory / "failures/short/wild/0.txt").unlink()
+    shutil.rmtree(directory / "runs/short/gru/1")
+    (directory / "runs/short/gru/1").write_text("in the way")
+    ended = compare("--run", "wild", status=1, saying="1 of 4 runs failed: short/gru/1")
+    assert "2 of 4 to do" in ended.stdout and "2 of 4 runs have diverged" in ended.stdout, ended
 
 
 def check_seeds_per_job(folder, whole):
@@ -326,6 +369,7 @@ check_stopped(folder, whole)
 check_killed(folder, whole)
 check_batch_system(folder)
 check_failing(folder)
+check_diverging(folder)
 check_seeds_per_job(folder, whole)
 check_shards(folder, whole)
 check_beside_each_other(folder, whole)

@@ -35,7 +35,7 @@ TEST_CASE("the line counts what is finished, runs and has failed, and estimates 
                    waiting = run_of(folder, 3, 0);
   std::ostringstream out;
   CompareProgress progress(out, {}, {&finished, &running, &failed, &waiting}, 1);
-  progress.count_finished(finished);
+  progress.count_ended(finished, {.stage = RunStage::kFinished});
   progress.started(failed);
   progress.ended({&failed, RunEnd::kFailed, {FailureKind::kOutOfMemory, "no room"}, 2});
   std::filesystem::remove(running.folder / "metrics.jsonl");
@@ -48,6 +48,23 @@ TEST_CASE("the line counts what is finished, runs and has failed, and estimates 
         "t/b/2 failed: out of memory: no room\n1 of 4 runs finished, 1 running, 1 failed  60%  about 2m40s left\n");
   progress.report({});  // not so soon again
   CHECK(out.str().ends_with("left\n"));
+}
+
+TEST_CASE("runs that diverged are counted apart, of this call and of earlier ones, and nothing is left of them") {
+  const TemporaryFolder folder;
+  const PlannedRun finished = run_of(folder, 0, 1000), before = run_of(folder, 1, 100), now = run_of(folder, 2, 0),
+                   failed = run_of(folder, 3, 0);
+  const RunFailure divergence{FailureKind::kDiverged, "the loss"};
+  std::ostringstream out;
+  CompareProgress progress(out, {}, {&finished, &before, &now, &failed}, 1);
+  progress.count_ended(finished, {.stage = RunStage::kFinished});
+  progress.count_ended(before, {.stage = RunStage::kFailed, .failure = divergence});
+  progress.ended({&now, RunEnd::kDiverged, divergence, 2});
+  progress.ended({&failed, RunEnd::kFailed, {FailureKind::kOutOfMemory, "no room"}, 2});
+  progress.report({});
+  CHECK(out.str() ==
+        "t/b/2 diverged: the loss\nt/b/3 failed: out of memory: no room\n"
+        "1 of 4 runs finished, 0 running, 2 diverged, 1 failed  100%\n");
 }
 
 TEST_CASE("on a terminal the line is overwritten, and what is said stands above it") {
@@ -77,7 +94,7 @@ TEST_CASE("lines fit any width, with a hundred runs and long names, too") {
     std::ostringstream out;
     CompareProgress progress(
         out, [&] { return columns; }, all, 16);
-    for (std::size_t i = 0; i < 62; ++i) progress.count_finished(runs[i]);
+    for (std::size_t i = 0; i < 62; ++i) progress.count_ended(runs[i], {.stage = RunStage::kFinished});
     progress.started(runs[62]);
     progress.ended({&runs[62], RunEnd::kFailed, {FailureKind::kOutOfMemory, "no room for " + std::string(60, 'x')}, 2});
     std::istringstream stays(out.str());

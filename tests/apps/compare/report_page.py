@@ -193,6 +193,27 @@ def check_learners(page, file):
     assert not page.problems, page.problems
 
 
+def table_with_diverged():
+    rows = ["task,backbone,seed,control,state,failure,reason,final_success,environment_steps," + BUDGET]
+    rows += [f"tmaze_10,{memory},{seed},none,{state},{success},1000,8,100,64,200,0,0,0"
+             for memory, ends in {"gru": (1, 1, None), "lstm": (0.5, 0.5, 0.5)}.items()
+             for seed, success in enumerate(ends)
+             for state, success in [("finished,,", success) if success is not None else ("failed,diverged,the loss", "")]]
+    return "\n".join(rows) + "\n"
+
+
+def check_diverged(page, file):
+    """A run that diverged counts with 0, and is shown as what it is."""
+    page.open(file)
+    assert texts(page, ".matrix tbody tr:first-child .cell") == ["67"], texts(page, ".matrix .cell")
+    page.point(".matrix tbody tr:first-child .cell")
+    assert "3 runs: 100, 100, diverged" in texts(page, "#tooltip")[0], texts(page, "#tooltip")
+    assert page.js('document.querySelectorAll(".strip li:first-child .run").length') == 3
+    states = list(zip(texts(page, "#runs tbody td:nth-child(4)"), texts(page, "#runs tbody td:nth-child(5)")))
+    assert states.count(("diverged", "-")) == 1 and states.count(("finished", "100.0")) == 2, states
+    assert not page.problems, page.problems
+
+
 def check_page(page, file):
     page.open(file)
     answer = texts(page, "#top")[0]
@@ -245,9 +266,13 @@ assert [(row["label"], row["memory"], row["learner"]) for row in found["backbone
 missing = [run for run in found["runs"] if run["state"] == "missing"]
 assert len(missing) == 5 and {(run["backbone"], run["learner"]) for run in missing} == {("lstm by ppo", "ppo")}, missing
 
+(folder / "wild.csv").write_text(table_with_diverged())
+engram("compare", "report", folder / "wild.csv", "--output", folder / "diverged.html", "--resamples=1000")
+
 chromium = find_chromium()
 if chromium is None:
     skip("there is no chromium (Debian's package chromium) to show the page")
 with Browser(chromium) as browser:
     check_page(browser, folder / "a.html")
     check_learners(browser, folder / "pairs.html")
+    check_diverged(browser, folder / "diverged.html")

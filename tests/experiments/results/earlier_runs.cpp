@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "experiments/report/report.h"
+#include "experiments/report/table_runs.h"
 #include "experiments/results/csv.h"
 #include "tests/experiments/handmade_comparison.h"
 
@@ -116,6 +117,49 @@ TEST_CASE("a folder's own finished run counts before an earlier one, an earlier 
   CHECK(read_run_state(here.run("long/lstm/2"), earlier).stage == RunStage::kFinished);
   CHECK(read_run_state(here.run("long/gru/2"), earlier).stage == RunStage::kMissing);
   CHECK(EarlierRuns::of(there.path()).size() == 0);
+}
+
+TEST_CASE("an earlier run that diverged stays so: it is not made again, and its row comes out as it came in") {
+  Comparison there, here;
+  write_runs(there);
+  there.fail("long/gru/2", evaluation_row(100, 0.25) + evaluation_row(200, 0.5));
+  there.fail("short/lstm/1", evaluation_row(100, 0.25), {FailureKind::kOutOfMemory, "no room"});
+  const std::string csv = report_csv(read_results(there.path()));
+  write_text(EarlierRuns::file_of(here.path()), csv);
+  here.write("long/gru/2", evaluation_row(300, 1));  // what was begun anew does not count before it
+  here.write("short/gru/1", evaluation_row(400, 1) + final_row(1));
+  const EarlierRuns earlier = EarlierRuns::of(here.path());
+  CHECK(earlier.size() == 4);
+  const RunState state = read_run_state(here.run("long/gru/2"), earlier);
+  CHECK((state.ended() && state.diverged()));
+  CHECK(state.failure == kDivergence);
+  CHECK_FALSE(read_run_state(here.run("short/lstm/1"), earlier).ended());
+  const Results results = read_results(here.path());
+  CHECK(results.table(kScoreKinds[0]).at(0, 0, 0) == 0.5);
+  CHECK(results.table(kScoreKinds[0]).at(0, 0, 1) == 0);
+  const std::size_t begin = csv.find("long,gru,2,");
+  const std::string row = csv.substr(begin, csv.find('\n', begin) + 1 - begin), again = report_csv(results);
+  CHECK(mentions(row, ",failed,diverged,"));
+  CHECK(mentions(row, ",100:0.25 200:0.5\n"));
+  CHECK_MESSAGE(mentions(again, row), (row + " in " + again));
+  CHECK(mentions(again, "\nshort,lstm,1,none,missing,"));
+
+  // Of the table alone the figures are the same.
+  write_text(here.path() / "runs.csv", again);
+  const Results alone = read_runs_table(here.path() / "runs.csv");
+  CHECK(alone.diverged_runs() == 1);
+  CHECK(alone.table(kScoreKinds[0]).at(0, 0, 1) == 0);
+  CHECK(analyse(alone, {.resamples = 1000}).scores[0].cells[0][0]->value == 0.25);
+
+  // What has ended here counts before it, and one that diverged lacks no evaluations over a range.
+  here.write("long/gru/2", evaluation_row(400, 1) + final_row(1));
+  CHECK(read_run_state(here.run("long/gru/2"), earlier).stage == RunStage::kFinished);
+  here.fail("long/gru/1", evaluation_row(100, 0));
+  CHECK(read_run_state(here.run("long/gru/1"), earlier).diverged());
+  CHECK(read_results(here.path()).table(kScoreKinds[0]).at(0, 0, 0) == 0);
+  PlannedRun ranged = here.run("long/gru/2");
+  ranged.range = parse_range("task.corridor_length: 5,10");
+  CHECK(earlier.find(ranged)->state.diverged());
 }
 
 TEST_CASE("rows of versions that wrote fewer columns count, without a curve") {

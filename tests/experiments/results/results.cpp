@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "experiments/plan/plan.h"
+#include "experiments/report/answer.h"
 #include "experiments/report/report.h"
 #include "experiments/statistics/aggregate.h"
 #include "tests/experiments/handmade_comparison.h"
@@ -209,6 +210,86 @@ TEST_CASE("decisions are scores where runs have them") {
   CHECK(!decided[2]);
   CHECK(mentions(report_csv(results), ",decided,right_of_decided,"));
   CHECK(mentions(report_json(results, analysis, bootstrap), "\"right_of_decided\": {"));
+}
+
+TEST_CASE("a run that diverged counts with a success of 0, and has no score of its own") {
+  std::string ini = kExperiment;
+  ini.replace(ini.find("1-2"), 3, "1-3");
+  Comparison comparison(ini);
+  const std::string more =
+      ",\"decided\":0.75,\"right_of_decided\":0.5,\"sampled_return\":1,\"sampled_success\":1,"
+      "\"sampled_success_low\":0.5,\"sampled_success_high\":1";
+  for (const char* name : {"long/gru/1", "long/gru/2", "short/gru/1", "short/lstm/1", "short/lstm/2"})
+    comparison.write(name, evaluation_row(400, 1, "1.5") + final_row(1, more, "0.5"));
+  comparison.fail("long/gru/3", evaluation_row(100, 0.5, "7"));
+  comparison.fail("long/lstm/1", "");
+  comparison.fail("short/gru/2", evaluation_row(100, 1), {FailureKind::kKilled, "signal 9"});
+  const Results results = read_results(comparison.path());
+  CHECK(!result(results, "long/gru/3").scores);
+  CHECK(results.table(kScoreKinds[0]).at(0, 0, 2) == 0);
+  CHECK(!results.table(kScoreKinds[0]).at(1, 0, 1));  // killed
+  const BootstrapOptions bootstrap{.resamples = 1000};
+  const Analysis analysis = analyse(results, bootstrap);
+  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind) {
+    CAPTURE(kScoreKinds[kind].name);
+    REQUIRE(analysis.scores[kind].cells[0][0]);
+    const std::string key = kScoreKinds[kind].key;
+    const double of_finished = key == "decided" ? 0.75 : key == "right_of_decided" ? 0.5 : 1;
+    const bool success = of_finished == 1;
+    CHECK(analysis.scores[kind].cells[0][0]->value == doctest::Approx(success ? 2.0 / 3 : of_finished));
+    CHECK(analysis.scores[kind].cells[0][1].has_value() == success);  // of one that diverged alone
+  }
+  CHECK(analysis.scores[0].cells[0][1]->value == 0);
+  CHECK(analysis.scores[0].cells[1][0]->value == 1);
+  // All else is of the finished runs.
+  CHECK(analysis.returns[0][0]->final.value == 0.5);
+  CHECK(analysis.returns[0][0]->best.value == 1.5);
+  CHECK(analysis.curves[0][0].back().second.value == 1);
+
+  const ReportFiles files = ReportFiles::beside(comparison.path() / "page.html");
+  write_report(results, files, {}, bootstrap, {.latex = true});
+  const std::string markdown = read_text(files.markdown);
+  for (const char* part :
+       {"2 diverged, 1 failed, 5 finished", "those that diverged: one counts with a success of 0",
+        "| gru | 66.7 runs 100.0, 100.0, diverged | 100.0 n=1 |", "| lstm | 0.0 n=1 | 100.0 runs 100.0, 100.0 n=2 |",
+        "long/gru: failed: diverged: update 3: the loss", "Here some figures rest on 1 run of a backbone"})
+    CHECK_MESSAGE(mentions(markdown, part), part);
+  CHECK(!mentions(markdown, "sampled 100"));  // of the same runs as the mean
+  const std::string csv = read_text(files.csv);
+  CHECK_MESSAGE(mentions(csv, "\nlong,gru,3,none,failed,diverged,\"update 3: the loss, \"\"x\"\", is not finite\"" +
+                                  std::string(12, ',') + "0,0,,5,80,20,"),
+                csv);
+  CHECK(mentions(read_text(files.json), "\"of_diverged\": 0.0"));
+  CHECK(mentions(read_text(files.latex), "2 runs diverged and count with a success of 0. "));
+}
+
+TEST_CASE("four runs of five that diverged are not a memory that learns, and their intervals are those of five runs") {
+  std::string ini = kExperiment;
+  ini.replace(ini.find("1-2"), 3, "1-5");
+  Comparison comparison(ini);
+  comparison.write("long/gru/1", evaluation_row(400, 1) + final_row(1));
+  for (const char* name : {"long/gru/2", "long/gru/3", "long/gru/4", "long/gru/5"}) comparison.fail(name, "");
+  for (int seed = 1; seed <= 5; ++seed)
+    comparison.write("long/lstm/" + std::to_string(seed), evaluation_row(400, 1) + final_row(seed == 5 ? 0.9 : 1));
+  const Results results = read_results(comparison.path());
+  const Analysis analysis = analyse(results, {.resamples = 1000});
+  CHECK(!learns(results, analysis, 0, 0));
+  CHECK(learns(results, analysis, 0, 1));
+  CHECK(analysis.scores[0].cells[0][0]->value == doctest::Approx(0.2));
+  CHECK(analysis.separations[0].memories_differ == true);
+  const ReportFiles files = ReportFiles::beside(comparison.path() / "page.html");
+  write_report(results, files, {}, {.resamples = 1000});
+  CHECK(mentions(read_text(files.markdown), "| gru | 20.0 (0.0 to 60.0) | n=0 |"));
+}
+
+TEST_CASE("a comparison all of whose runs diverged has a report") {
+  Comparison comparison;
+  for (const PlannedRun& planned : comparison.plan) comparison.fail(planned.name(), "");
+  const Results results = read_results(comparison.path());
+  const ReportFiles files = ReportFiles::beside(comparison.path() / "page.html");
+  write_report(results, files, {}, {.resamples = 1000});
+  CHECK(mentions(read_text(files.markdown), "12 runs, of them 12 diverged."));
+  CHECK(mentions(read_text(files.markdown), "| gru | 0.0 runs diverged, diverged |"));
 }
 
 TEST_CASE("tasks that differ in more than one number, or in a name, are no sweep") {

@@ -59,20 +59,22 @@ class FakeLauncher final : public JobLauncher {
     EndedJob::How how = EndedJob::How::kDone;
     Failures failures;
     for (const PlannedRun* run : job.runs) {
-      const bool fails = failing.contains(run->name());
-      failures.push_back(fails ? RunFailure{FailureKind::kOutOfMemory, "no memory"} : RunFailure{});
-      if (fails) how = EndedJob::How::kFailed;
+      const bool fails = failing.contains(run->name()), diverges = diverging.contains(run->name());
+      failures.push_back(fails      ? RunFailure{FailureKind::kOutOfMemory, "no memory"}
+                         : diverges ? kDivergence
+                                    : RunFailure{});
+      if (fails || diverges) how = EndedJob::How::kFailed;
       if (job.runs.size() > 1 && refused.contains(run->name())) how = EndedJob::How::kRefused;
     }
     for (const PlannedRun* run : job.runs)
-      if (how != EndedJob::How::kRefused && !failing.contains(run->name()))
+      if (how != EndedJob::How::kRefused && !failing.contains(run->name()) && !diverging.contains(run->name()))
         comparison_.write(run->name(), final_row(1));
     return {{job.slot, how, failures}};
   }
 
-  std::set<std::string> failing, refused;  // refused: beside others
-  std::size_t stops_after = 1000;          // jobs that have ended
-  std::vector<Names> started;              // job by job
+  std::set<std::string> failing, diverging, refused;  // refused: beside others
+  std::size_t stops_after = 1000;                     // jobs that have ended
+  std::vector<Names> started;                         // job by job
   std::size_t most_at_once = 0;
 
  private:
@@ -84,7 +86,9 @@ class FakeLauncher final : public JobLauncher {
 
 struct SeenRuns final : RunWatch {
   void added(const std::vector<const PlannedRun*>& runs) override { known += runs.size(); }
-  void count_finished(const PlannedRun& run) override { finished_before.push_back(run.name()); }
+  void count_ended(const PlannedRun& run, const RunState& state) override {
+    (state.diverged() ? diverged_before : finished_before).push_back(run.name());
+  }
   void started(const PlannedRun& run) override { begun.push_back(run.name()); }
   void ended(const EndedRun& ended) override { ends[static_cast<int>(ended.end)].push_back(ended.run->name()); }
   void waits_for(const std::deque<const PlannedRun*>& elsewhere) override { waited_for = elsewhere.size(); }
@@ -93,7 +97,7 @@ struct SeenRuns final : RunWatch {
 
   const Names& of(RunEnd end) const { return ends[static_cast<int>(end)]; }
 
-  Names finished_before, begun, ends[6];
+  Names finished_before, diverged_before, begun, ends[7];
   std::size_t known = 0, waited_for = 0, reported = 0;
   std::vector<std::size_t> asked_to_end;
 };
@@ -180,6 +184,50 @@ TEST_CASE("a run that fails is told with its reason, stops no other, and is trie
   CHECK(run(comparison, {.jobs = 2}, again, seen_again).failed.empty());
   CHECK(joined(again.started) == Names{bad.name()});
   CHECK_FALSE(std::filesystem::exists(failure_file(bad)));
+}
+
+TEST_CASE("a run that diverges is a result: the next call does not try it again, but what has failed otherwise") {
+  Comparison comparison;
+  const PlannedRun &bad = comparison.run("long/lstm/1"), &wild = comparison.run("short/gru/2");
+  for (const bool first : {true, false}) {
+    CAPTURE(first);
+    FakeLauncher launcher(comparison, 2);
+    launcher.failing = {bad.name()};
+    launcher.diverging = {wild.name()};
+    SeenRuns seen;
+    const RunsOutcome outcome = run(comparison, {.jobs = 2}, launcher, seen);
+    REQUIRE(outcome.failed.size() == 1);
+    CHECK(outcome.failed[0].run == &bad);
+    CHECK(outcome.diverged == std::vector<const PlannedRun*>{&wild});
+    CHECK(read_failure(failure_file(wild)) == kDivergence);
+    CHECK(joined(launcher.started) == (first ? names_of(comparison) : Names{bad.name()}));
+    CHECK(seen.of(RunEnd::kDiverged) == (first ? Names{wild.name()} : Names{}));
+    CHECK(seen.diverged_before == (first ? Names{} : Names{wild.name()}));
+    CHECK(seen.finished_before.size() == (first ? 0 : 10));
+  }
+  // Without its folder and its record it is tried again.
+  std::filesystem::remove_all(wild.folder);
+  std::filesystem::remove(failure_file(wild));
+  FakeLauncher anew(comparison, 1);
+  SeenRuns seen;
+  CHECK(run(comparison, {.jobs = 1}, anew, seen).diverged.empty());
+  CHECK(joined(anew.started) == Names{bad.name(), wild.name()});
+}
+
+TEST_CASE("a try that diverges has failed, and evaluations of what is trained that do have, too") {
+  Comparison comparison;
+  for (PlannedRun& planned : comparison.plan) planned.try_number = 1;
+  FakeLauncher launcher(comparison, 1);
+  launcher.diverging = {comparison.plan[0].name()};
+  SeenRuns seen;
+  const RunsOutcome outcome = run(comparison, {.jobs = 1}, launcher, seen);
+  CHECK(outcome.diverged.empty());
+  REQUIRE(outcome.failed.size() == 1);
+  CHECK(outcome.failed[0].failure == kDivergence);
+  RunState state{.stage = RunStage::kFailed, .trained = true, .failure = kDivergence};
+  CHECK_FALSE(state.diverged());
+  state.trained = false;
+  CHECK(state.ended());
 }
 
 TEST_CASE("a program that ends well without having finished its run has failed") {
