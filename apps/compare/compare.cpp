@@ -33,9 +33,9 @@
 #include "apps/compare/shard.h"
 #include "apps/compare/tuning.h"
 #include "base/error.h"
+#include "base/text/suggest.h"
 #include "base/text/words.h"
 #include "experiments/plan/plan.h"
-#include "experiments/report/text.h"
 #include "experiments/results/csv.h"
 #include "experiments/results/earlier_runs.h"
 #include "experiments/run/run_all.h"
@@ -313,13 +313,11 @@ int tune_alone(Call& call, TakenSignals& signals) {
 
 // "2 of 12 runs have diverged, which is their result: long/gru/0, long/gru/1."
 std::string diverged_text(const std::vector<const PlannedRun*>& diverged, const std::string& runs) {
-  constexpr std::size_t kMostNamed = 8;
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < std::min(kMostNamed, diverged.size()); ++i) names.push_back(diverged[i]->name());
-  return std::to_string(diverged.size()) + " of " + runs +
-         (diverged.size() == 1 ? " has diverged, which is its result: " : " have diverged, which is their result: ") +
-         joined(names) +
-         (diverged.size() > kMostNamed ? " and " + std::to_string(diverged.size() - kMostNamed) + " more." : ".");
+  for (const PlannedRun* run : diverged) names.push_back(run->name());
+  return std::to_string(names.size()) + " of " + runs +
+         (names.size() == 1 ? " has diverged, which is its result: " : " have diverged, which is their result: ") +
+         listed(names) + ".";
 }
 
 // `not_tuned`: why some places have not chosen; empty: all have.
