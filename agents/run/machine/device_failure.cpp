@@ -14,7 +14,8 @@
 namespace engram {
 namespace {
 
-constexpr int kMemoryAllocation = 2;  // cudaErrorMemoryAllocation
+constexpr int kMemoryAllocation = 2;     // cudaErrorMemoryAllocation
+constexpr int kDevicesUnavailable = 46;  // cudaErrorDevicesUnavailable
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
@@ -37,6 +38,7 @@ std::string wanted_memory(const std::string& text) {
 struct DeviceFailure {
   std::string text;
   bool memory = false, device = false;  // which of them failed; of the host, memory alone
+  bool taken = false;                   // the device has not failed: it lets no further program in
 };
 
 DeviceFailure look_at(const std::exception& error) {
@@ -53,9 +55,11 @@ DeviceFailure look_at(const std::exception& error) {
     failure.memory = dynamic_cast<const c10::OutOfMemoryError*>(own) != nullptr ||
                      (accelerator != nullptr && accelerator->get_error_code() == kMemoryAllocation) ||
                      (failure.device && contains(text, "ALLOC_FAILED")) || contains(text, "CPUAllocator");
+    failure.taken = accelerator != nullptr && accelerator->get_error_code() == kDevicesUnavailable;
   } else {  // of a kernel's launch: "what was tried: cudaErrorName: what it means"
     failure.device = contains(text, ": cudaError");
     failure.memory = contains(text, ": cudaErrorMemoryAllocation: ");
+    failure.taken = contains(text, ": cudaErrorDevicesUnavailable: ");
   }
   return failure;
 }
@@ -85,6 +89,9 @@ std::string sizes_to_lower(const Config& config) {
 std::optional<std::string> device_failure(const std::exception& error, const Config& config) {
   const DeviceFailure failure = look_at(error);
   if (failure.memory) return out_of_memory(failure) + sizes_to_lower(config);
+  if (failure.taken)
+    return "the GPU lets no further program in: another one has it alone, or the multi-process service has as many "
+           "programs as it takes (48 or 60 a GPU); run fewer at once";
   if (failure.device)
     return "the GPU has failed and can do nothing more for this run: " +
            failure.text.substr(0, failure.text.find('\n'));

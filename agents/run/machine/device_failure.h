@@ -13,6 +13,7 @@ namespace engram {
 // One line for a failure of memory, the machine's or a GPU's, or of the GPU that LibTorch or a kernel's launch has
 // thrown; nothing for any other error.
 //   out of memory: which of the run's sizes to lower, with their present values.
+//   a GPU that is taken: run fewer programs at once.
 //   anything else: the device's own words. No such failure can be recovered from in the same process.
 std::optional<std::string> device_failure(const std::exception& error, const Config& config);
 

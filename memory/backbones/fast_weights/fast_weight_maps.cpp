@@ -111,7 +111,7 @@ std::int64_t FastWeightFeatures::multiply_adds(const FastWeightsOptions& options
 Tensor fixed_log_decay(const Tensor& like) {
   const std::int64_t heads = like.size(-2);
   const Tensor head_H1 = torch::arange(heads, like.options().requires_grad(false)).unsqueeze(1);
-  return torch::log1p(-torch::exp2(-5 - head_H1)).expand_as(like);
+  return torch::log1p(-torch::pow(2, -5 - head_H1)).expand_as(like);
 }
 
 InputDecay::InputDecay(const FastWeightsOptions& options) : heads_(options.heads) {

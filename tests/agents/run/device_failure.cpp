@@ -103,6 +103,14 @@ TEST_CASE("a lost GPU is one line with the device's own words") {
   CHECK(explained(std::runtime_error("step: cudaErrorLaunchFailure: unspecified launch failure")) != "");
 }
 
+TEST_CASE("a GPU that lets no further program in has not failed") {
+  const std::string expected = "the GPU lets no further program in: ";
+  CHECK(explained(c10::AcceleratorError(kHere, 46, "CUDA error: CUDA-capable device(s) is/are busy or unavailable"))
+            .starts_with(expected));
+  CHECK(explained(std::runtime_error("cudaSetDevice: cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy"))
+            .starts_with(expected));
+}
+
 TEST_CASE("other errors are not the device's") {
   CHECK(explained(std::runtime_error("training has diverged")) == "");
   CHECK(explained(c10::Error(kHere, "The size of tensor a (3) must match the size of tensor b (4)")) == "");
