@@ -265,7 +265,7 @@ Call plan_call(const CompareOptions& options, const CommandLine& line) {
   for (const TunedPlace& place : call.places)
     for (const PlannedRun& run : place.runs) with_tries.push_back(&run);
   call.machine = find_machine(options.pool, with_tries);
-  check_memory_of_runs(with_tries, call.machine);
+  check_runs(with_tries, call.machine);
   return call;
 }
 

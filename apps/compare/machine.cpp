@@ -53,13 +53,14 @@ torch::Device device_of(const PlannedRun& run, const Machine& machine) {
 }
 
 // Seeds are alike.
-void check_memory_of_runs(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
+void check_runs(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
   std::set<std::string> checked;
   for (const PlannedRun* run : runs) {
     if (!checked.insert(run->place()).second) continue;
     const torch::Device device = device_of(*run, machine);
     const int devices = device.is_cuda() ? machine.gpus : 1;
     try {
+      check_precision(run->config, device);
       check_memory_of_machine(run->config, device, (machine.runs_at_once() + devices - 1) / devices);
     } catch (const UserError& error) {
       throw UserError(run->place() + ", with " + machine_text(machine) + ": " + error.what());

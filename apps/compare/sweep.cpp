@@ -144,7 +144,7 @@ int run_sweep(const std::vector<std::string>& arguments) {
   std::vector<const PlannedRun*> runs;
   for (const PlannedRun& run : places.front().runs) runs.push_back(&run);
   const Machine machine = find_machine(options.pool, runs);
-  check_memory_of_runs(runs, machine);
+  check_runs(runs, machine);
   std::cout << sweep.backbones.front().label << " on " << sweep.tasks.front().label << ", "
             << counted(places.front().tries.size(), "try", "tries") << " x "
             << counted(sweep.tune->seeds.size(), "seed") << ", in " << folder.string() << ", " << machine_text(machine)

@@ -51,7 +51,10 @@ Threads acting_threads(int wanted, const Config& config, int environments, torch
 // whatever does not name a device go there. Before anything is allocated; LibTorch's own threads follow the tensors.
 torch::Device use_device(const std::string& text);
 
-// The same for one of several ranks, an exchange: of the GPUs that it sees, "cuda" and "auto" are the one whose number
+// Throws UserError for a precision that the device has not: bfloat16 is a GPU's.
+void check_precision(const Config& config, torch::Device device);
+
+// The same as use_device(text) for one of several ranks, an exchange: of the GPUs that it sees, "cuda" and "auto" are the one whose number
 // is its place among the ranks of its machine, or the only one. Throws UserError, in all ranks, where one has no such
 // device, where two would share a GPU, or some compute on GPUs and others on CPUs.
 torch::Device use_device(const std::string& text, Ranks& ranks);

@@ -16,8 +16,7 @@ namespace engram {
 namespace {
 
 const Config& checked(const Config& config, torch::Device device) {
-  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
-    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
+  check_precision(config, device);
   return config;
 }
 

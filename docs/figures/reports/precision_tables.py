@@ -1,4 +1,5 @@
-"""The tables of docs/figures/precision.md that show docs/figures/reports/precision.csv: float32 beside bfloat16.
+"""The tables of docs/figures/precision.md, float32 beside bfloat16: of docs/figures/reports/precision.csv, by PPO, and of
+precision_sac.csv, by SAC.
 
     precision_tables.py             writes the tables into docs/figures/precision.md, in place of those with their headers
     precision_tables.py --check     exit status 1 where docs/figures/precision.md has other tables than the runs make
@@ -12,7 +13,7 @@ import statistics
 from published_runs import FOLDER, replace_tables, rows_of, write_or_check
 
 PAGE = FOLDER.parent / "precision.md"
-RUNS = "precision.csv"
+RUNS, SAC_RUNS = "precision.csv", "precision_sac.csv"
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -67,13 +68,29 @@ def differences_table(success, area):
     return lines
 
 
+def sac_table(success, area):
+    """Of the one task, memory by memory: how many runs solve it, and the mean area under the curve."""
+    lines = ["| by SAC, `tmaze_20` | solved, float32 | bfloat16 | area under the curve, %, float32 | bfloat16 | p |",
+             "|---|---:|---:|---:|---:|---:|"]
+    for name, memories in [(f"`{memory}`", [memory]) for memory in success] + [
+            ("all eight", [memory for memory in success if memory != "none"])]:
+        cells = [(success[memory]["tmaze_20"], area[memory]["tmaze_20"]) for memory in memories]
+        solved = [f"{sum(value > 0.95 for of, _ in cells for value in of[own])} of {sum(len(of[own]) for of, _ in cells)}"
+                  for own in PRECISIONS]
+        means = [f"{100 * statistics.mean(statistics.mean(of[own]) for _, of in cells):.0f}" for own in PRECISIONS]
+        chance = f"{p_value(*(cells[0][1][own] for own in PRECISIONS)):.2f}" if len(memories) == 1 else ""
+        lines.append(f"| {name} | " + " | ".join(solved + means + [chance]) + " |")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    rows = rows_of(RUNS)
-    success, area = scores(rows, "final_success"), scores(rows, "area_under_curve")
-    write_or_check(PAGE, replace_tables(PAGE, (tasks_table(success), differences_table(success, area))), RUNS, check)
+    by_ppo, by_sac = ([scores(rows_of(name), column) for column in ("final_success", "area_under_curve")]
+                      for name in (RUNS, SAC_RUNS))
+    tables = (tasks_table(by_ppo[0]), differences_table(*by_ppo), sac_table(*by_sac))
+    write_or_check(PAGE, replace_tables(PAGE, tables), f"{RUNS} or {SAC_RUNS}", check)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from ppo_tables import by_place, cell, compared, learnt, mean_success, tries_tab
 from published_runs import FOLDER, replace_tables, rows_of, write_or_check
 
 PAGE = FOLDER.parent / "sac.md"
-TASKS = ("tmaze_20", "visual_match_100", "key_to_door_60")
+TASKS = ("tmaze_20", "tmaze_50", "visual_match_100", "key_to_door_60", "repeat_previous_easy", "memory_len_100")
 RUNS = {"sac": "memories_sac.csv", "sac_one_rate": "memories.csv", "ppo": "memories_ppo.csv"}
 
 

@@ -342,6 +342,8 @@ def check_refusals(folder, whole):
     refused("--config", "c.ini", "--run", "new", "--backbones", "lstm", saying=["compare.reference 'gru'"])
     refused("--config", "c.ini", "--run", "new", "--memory.widht", "3", saying=["memory.widht"])
     refused("--config", "c.ini", "--run", "new", "--device", "tpu", saying=["'tpu'", "auto | cpu | cuda"])
+    refused("--config", "c.ini", "--run", "new", "--device", "cpu", "--run.precision", "bfloat16",
+            saying=["short/gru", "run.precision bfloat16 is for GPUs"])
     assert not (folder / "new").exists()
     (folder / "full").mkdir()
     (folder / "full/file").write_text("mine")
