@@ -28,8 +28,8 @@ std::string machine_text(const Machine& machine);
 // Of a run.
 torch::Device device_of(const PlannedRun& run, const Machine& machine);
 
-// Throws UserError where one of the runs, as many as go on at once, cannot fit into memory, or wants a precision that its
-// device has not.
+// Throws UserError where one of the runs, as many as go on at once, cannot fit into memory, or wants a precision that
+// its device has not.
 void check_runs(const std::vector<const PlannedRun*>& runs, const Machine& machine);
 
 }  // namespace engram

@@ -68,11 +68,9 @@ void say_missing_figures(const std::string& why) {
 // "3 of 6 runs are finished, 1 has diverged, 2 are running"
 std::string stages_text(const Results& results) {
   const auto count = [&](const auto& counts) { return std::ranges::count_if(results.runs, counts); };
-  const auto all =
-      count([&](const RunResult& run) { return results.settings_known ? !run.plan.folder.empty() : run.counts(); });
-  const std::size_t diverged = results.diverged_runs();
+  const std::size_t all = results.number_of_runs(), diverged = results.diverged_runs();
   const auto running = count([](const RunResult& run) { return run.state.running; });
-  const auto are = [](std::ptrdiff_t number) { return number == 1 ? " is " : " are "; };
+  const auto are = [](auto number) { return number == 1 ? " is " : " are "; };
   return std::to_string(count([](const RunResult& run) { return run.scores.has_value(); })) + " of " +
          counted(all, "run") + are(all) + "finished" +
          (diverged == 0 ? "" : ", " + std::to_string(diverged) + (diverged == 1 ? " has" : " have") + " diverged") +

@@ -22,12 +22,7 @@
 
 namespace engram {
 std::string title_of(const Results& results) {
-  if (!results.of_comparison()) {
-    const auto runs = std::ranges::count_if(results.runs, [&](const RunResult& run) {
-      return results.settings_known ? !run.plan.folder.empty() : run.counts();
-    });
-    return counted(runs, "run");
-  }
+  if (!results.of_comparison()) return counted(results.number_of_runs(), "run");
   const std::filesystem::path& folder = results.folder;
   std::filesystem::path name = std::filesystem::absolute(folder).lexically_normal();
   if (!name.has_filename()) name = name.parent_path();

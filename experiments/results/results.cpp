@@ -232,6 +232,11 @@ const std::vector<ScoreKind> kScoreKinds = {
      [](const RunScores& scores) { return scores.sampled_success; }},
 };
 
+std::size_t Results::number_of_runs() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      runs, [&](const RunResult& run) { return settings_known ? !run.plan.folder.empty() : run.counts(); }));
+}
+
 std::size_t Results::diverged_runs() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(runs, [](const RunResult& run) { return run.state.diverged(); }));

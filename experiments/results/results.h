@@ -114,6 +114,8 @@ struct Results {
   const RunResult& run(std::size_t task, std::size_t backbone, std::size_t seed) const {
     return runs[(task * experiment.backbones.size() + backbone) * experiment.seeds.size() + seed];
   }
+  // Without places that have no run: of runs named one by one, and of a table, not every place has.
+  std::size_t number_of_runs() const;
   std::size_t diverged_runs() const;
   // Of what each run counts with. Without any score where no finished run has one of this kind, as those of an older
   // table may not.

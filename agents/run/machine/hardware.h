@@ -54,9 +54,9 @@ torch::Device use_device(const std::string& text);
 // Throws UserError for a precision that the device has not: bfloat16 is a GPU's.
 void check_precision(const Config& config, torch::Device device);
 
-// The same as use_device(text) for one of several ranks, an exchange: of the GPUs that it sees, "cuda" and "auto" are the one whose number
-// is its place among the ranks of its machine, or the only one. Throws UserError, in all ranks, where one has no such
-// device, where two would share a GPU, or some compute on GPUs and others on CPUs.
+// The same as use_device(text) for one of several ranks, an exchange: of the GPUs that it sees, "cuda" and "auto" are
+// the one whose number is its place among the ranks of its machine, or the only one. Throws UserError, in all ranks,
+// where one has no such device, where two would share a GPU, or some compute on GPUs and others on CPUs.
 torch::Device use_device(const std::string& text, Ranks& ranks);
 
 // Of what the ranks have found: "cpu", "cuda " and what tells the GPU from all others, or "no " and the reason.
