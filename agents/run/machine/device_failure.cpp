@@ -91,7 +91,7 @@ std::optional<std::string> device_failure(const std::exception& error, const Con
   if (failure.memory) return out_of_memory(failure) + sizes_to_lower(config);
   if (failure.taken)
     return "the GPU lets no further program in: another one has it alone, or the multi-process service has as many "
-           "programs as it takes (48 or 60 a GPU); run fewer at once";
+           "programs as it takes; run fewer at once";
   if (failure.device)
     return "the GPU has failed and can do nothing more for this run: " +
            failure.text.substr(0, failure.text.find('\n'));
