@@ -111,6 +111,7 @@ std::int64_t FastWeightFeatures::multiply_adds(const FastWeightsOptions& options
 Tensor fixed_log_decay(const Tensor& like) {
   const std::int64_t heads = like.size(-2);
   const Tensor head_H1 = torch::arange(heads, like.options().requires_grad(false)).unsqueeze(1);
+  // exp2 of LibTorch (2.11) compiles its kernel in each process on a GPU.
   return torch::log1p(-torch::pow(2, -5 - head_H1)).expand_as(like);
 }
 
