@@ -45,7 +45,7 @@ void print_program_help() {
                "  engram render runs/first --output first.mp4\n\n"
             << wrapped(
                    "Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input, 3 training has "
-                   "diverged, 4 out of memory.",
+                   "diverged, 4 out of memory, 5 no room for a further program on the GPU.",
                    0)
             << "\n";
 }
@@ -80,10 +80,10 @@ int fail(const std::string& message, FailureKind kind = FailureKind::kError) {
   return exit_status(kind);
 }
 
-// Memory ran out, or `otherwise` says what.
+// Memory or a GPU has no room, or `otherwise` says what.
 int fail_with(const std::exception& error, const std::string& otherwise) {
-  const auto memory = memory_failure(error);
-  return memory ? fail(*memory, FailureKind::kOutOfMemory) : fail(otherwise);
+  const auto lack = lack_of_room(error);
+  return lack ? fail(lack->reason, lack->kind) : fail(otherwise);
 }
 
 int run_and_report(const std::vector<std::string>& arguments, void (*prepare)()) {

@@ -84,6 +84,10 @@ void CompareProgress::ended(const EndedRun& ended) {
   const std::string steps = count_text(static_cast<double>(metrics.steps)) + " steps";
   if (ended.end == RunEnd::kDiverged) say(ended.run->name() + " diverged: " + ended.failure.reason);
   if (ended.end == RunEnd::kFailed) say(ended.run->name() + " failed: " + failure_text(ended.failure));
+  if (ended.end == RunEnd::kPutOff) {
+    jobs_ = std::max(1, count(Stage::kRunning));
+    if (!std::exchange(said_put_off_, true)) say("Fewer runs at once from here on: " + ended.failure.reason);
+  }
   if (ended.end == RunEnd::kStopped) say(ended.run->name() + ": stopped, saved");
   const bool evaluated = std::exchange(progress.trained, progress.trained || ended.end == RunEnd::kTrained);
   if (ended.end == RunEnd::kFinished && evaluated)

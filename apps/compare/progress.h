@@ -60,7 +60,8 @@ class CompareProgress final : public RunWatch {
   int count(Stage stage) const;
 
   LiveLine line_;
-  int jobs_;
+  int jobs_;  // at once
+  bool said_put_off_ = false;
   LivePage* page_;
   std::vector<Progress> runs_;
   std::unordered_map<std::string, std::size_t> places_;  // in runs_, by the run's name

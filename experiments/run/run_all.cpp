@@ -31,12 +31,17 @@ bool in_use(const fs::path& folder) {
 class Running {
  public:
   Running(RunSource& source, const EarlierRuns& earlier, const Machine& machine, JobLauncher& launcher, RunWatch& watch)
-      : source_(source), earlier_(earlier), machine_(machine), launcher_(launcher), watch_(watch) {}
+      : source_(source),
+        earlier_(earlier),
+        machine_(machine),
+        launcher_(launcher),
+        watch_(watch),
+        jobs_at_once_(static_cast<std::size_t>(machine.jobs)) {}
 
   RunsOutcome all() {
     auto last_look = RunClock::now();
     while (true) {
-      while (!outcome_.stopped && static_cast<int>(jobs_.size()) < machine_.jobs && (!waiting_.empty() || take_more()))
+      while (!outcome_.stopped && jobs_.size() < jobs_at_once_ && (!waiting_.empty() || take_more()))
         if (!waiting_.empty()) start_next();
       if (jobs_.empty() && (outcome_.stopped || (waiting_.empty() && elsewhere_.empty()))) break;
       if (launcher_.wait() && !std::exchange(outcome_.stopped, true)) watch_.stopping(running());
@@ -92,7 +97,7 @@ class Running {
     const PlannedRun& run = *waiting_.front();
     waiting_.pop_front();
     const auto trains_now = [&](const PlannedRun& any) { return !any.range || !is_trained(any); };
-    RunJob job{.runs = {&run}, .trains = trains_now(run)};
+    RunJob job{.runs = {&run}, .trains = trains_now(run), .alone = jobs_.empty()};
     while (std::ranges::count(jobs_, job.slot, &RunJob::slot) > 0) ++job.slot;
     const int most = job.trains && !apart_.contains(&run) ? machine_.seeds_per_job : 1;
     const auto joins = [&](const PlannedRun* other) {
@@ -123,7 +128,8 @@ class Running {
       if (run.end == RunEnd::kFailed || run.end == RunEnd::kDiverged || run.end == RunEnd::kFinished)
         source_.over(*run.run);
       if (run.end == RunEnd::kBusy) elsewhere_.push_back(run.run);
-      if (run.end == RunEnd::kTrained || run.end == RunEnd::kApart) waiting_.push_front(run.run);
+      if (run.end == RunEnd::kTrained || run.end == RunEnd::kApart || run.end == RunEnd::kPutOff)
+        waiting_.push_front(run.run);
     }
   }
 
@@ -148,6 +154,10 @@ class Running {
     } else if (how == EndedJob::How::kRefused &&
                (failure.reason.find("is in use by") != std::string::npos || in_use(run.folder))) {
       ended.end = RunEnd::kBusy;
+    } else if (failure.kind == FailureKind::kNoRoom && !job.alone) {
+      ended.end = RunEnd::kPutOff;
+      ended.failure = failure;
+      jobs_at_once_ = std::max<std::size_t>(1, jobs_.size());
     }
     if (ended.end != RunEnd::kFailed) return ended;
     if (ended.failure.reason.empty()) ended.failure = failure;
@@ -167,6 +177,7 @@ class Running {
   RunWatch& watch_;
   std::deque<const PlannedRun*> waiting_, elsewhere_;  // elsewhere: another program trains there
   std::vector<RunJob> jobs_;
+  std::size_t jobs_at_once_;
   std::set<const PlannedRun*> apart_;
   RunsOutcome outcome_;
 };

@@ -32,6 +32,7 @@ struct RunJob {
   bool trains = true;                   // else it evaluates what is trained, one run
   int slot = 0;                         // below Machine::jobs, of no other job as long as it lasts
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  bool alone = true;  // no other job was there when it began
 };
 
 // A job that has ended.
@@ -65,6 +66,7 @@ enum class RunEnd {
   kTrained,   // with its final evaluation; those of the range are still to be made, by another job
   kStopped,   // saved and left because it was asked to
   kBusy,      // another program trains in its folder
+  kPutOff,    // the GPU let no further program in: it waits until one of the others has ended
   kApart,     // its job of several seeds was refused because of one of them: each is to be started by itself
   kDiverged,  // its training has, a run's of the comparison; a try that does has failed
   kFailed
@@ -74,7 +76,7 @@ enum class RunEnd {
 struct EndedRun {
   const PlannedRun* run;
   RunEnd end;
-  RunFailure failure;  // of one that has failed or diverged
+  RunFailure failure;  // of one that has failed or diverged, or is put off
   double seconds;
 };
 
@@ -126,10 +128,11 @@ struct RunsOutcome {
 
 // Starts all runs that have not ended, tries that have diverged among them, in their order, as many jobs at once as the
 // machine has: with a run those of its other seeds that are to be trained, seeds_per_job together, or its evaluations
-// if it is trained. What fails goes into the run's failure file, in place of what an earlier attempt left there, and
-// stops no other run. Returns when all have ended, or all that had begun when the launcher was told to stop. `earlier`:
-// of runs that are no tries. Throws what source and launcher throw, UserError for a folder with a run of other
-// settings, and FileError.
+// if it is trained. Where the GPU lets no further program in there are, from then on, no more at once than it had let
+// in. What fails goes into the run's failure file, in place of what an earlier attempt left there, and stops no other
+// run. Returns when all have ended, or all that had begun when the launcher was told to stop. `earlier`: of runs that
+// are no tries. Throws what source and launcher throw, UserError for a folder with a run of other settings, and
+// FileError.
 RunsOutcome run_all(RunSource& source, const EarlierRuns& earlier, const Machine& machine, JobLauncher& launcher,
                     RunWatch& watch);
 

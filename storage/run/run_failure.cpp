@@ -36,6 +36,7 @@ constexpr KindWords kKinds[] = {{FailureKind::kUnknown, "unknown", 1},
                                 {FailureKind::kRefused, "refused", 2},
                                 {FailureKind::kDiverged, "diverged", 3},
                                 {FailureKind::kOutOfMemory, "out of memory", 4},
+                                {FailureKind::kNoRoom, "no room", 5},
                                 {FailureKind::kKilled, "killed", 1},
                                 {FailureKind::kStopped, "stopped", 1}};
 

@@ -15,11 +15,12 @@ enum class FailureKind {
   kRefused,      // something of what it was asked for is wrong, or in use
   kDiverged,     // a loss, a gradient or the policy was not finite
   kOutOfMemory,  // the machine or the GPU
+  kNoRoom,       // the GPU lets no further program in
   kKilled,       // the program was ended by a signal that it does not take
   kStopped       // by a signal from elsewhere; the run is saved, and can go on
 };
 
-// "unknown", "error", "refused", "diverged", "out of memory", "killed", "stopped".
+// "unknown", "error", "refused", "diverged", "out of memory", "no room", "killed", "stopped".
 const char* failure_name(FailureKind kind);
 std::optional<FailureKind> failure_kind(std::string_view name);
 
@@ -44,7 +45,8 @@ class RunFailed : public std::runtime_error {
 };
 
 // How a program that trains says it to one that has started it. Of one run by its exit status: 2 where it was refused,
-// 3 where it has diverged, 4 where memory ran out, 1 after anything else; kError of any other status.
+// 3 where it has diverged, 4 where memory ran out, 5 where there was no room, 1 after anything else; kError of any
+// other status.
 int exit_status(FailureKind kind);
 FailureKind kind_of_exit(int status);
 // Of one of several runs by a line, "failed (diverged): REASON"; nothing of any other line.

@@ -12,13 +12,13 @@ using namespace engram;
 
 namespace {
 
-constexpr FailureKind kKinds[] = {FailureKind::kUnknown,    FailureKind::kError,  FailureKind::kRefused,
-                                  FailureKind::kDiverged,   FailureKind::kKilled, FailureKind::kStopped,
-                                  FailureKind::kOutOfMemory};
+constexpr FailureKind kKinds[] = {FailureKind::kUnknown,     FailureKind::kError,  FailureKind::kRefused,
+                                  FailureKind::kDiverged,    FailureKind::kKilled, FailureKind::kStopped,
+                                  FailureKind::kOutOfMemory, FailureKind::kNoRoom};
 
 }  // namespace
 
-TEST_CASE("a failure of every kind comes back from its record, from its line and, of four kinds, from the status") {
+TEST_CASE("a failure of every kind comes back from its record, from its line and, of five kinds, from the status") {
   const TemporaryFolder folder;
   for (const FailureKind kind : kKinds) {
     const RunFailure failure{kind, "update 3: \"the loss\" is gone): \xc3\xa9"};
@@ -33,8 +33,9 @@ TEST_CASE("a failure of every kind comes back from its record, from its line and
   CHECK(exit_status(FailureKind::kRefused) == 2);
   CHECK(exit_status(FailureKind::kDiverged) == 3);
   CHECK(exit_status(FailureKind::kOutOfMemory) == 4);
+  CHECK(exit_status(FailureKind::kNoRoom) == 5);
   for (const FailureKind kind : kKinds) CHECK((exit_status(kind) == 1 || kind_of_exit(exit_status(kind)) == kind));
-  for (const int status : {1, 5, 127, 255}) CHECK(kind_of_exit(status) == FailureKind::kError);
+  for (const int status : {1, 6, 127, 255}) CHECK(kind_of_exit(status) == FailureKind::kError);
 }
 
 TEST_CASE("the record of an older version is a line, whose kind is unknown whatever it says") {

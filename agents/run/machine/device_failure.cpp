@@ -64,6 +64,11 @@ DeviceFailure look_at(const std::exception& error) {
   return failure;
 }
 
+constexpr const char* kTaken =
+    "the GPU lets no further program in: another one has it alone, or the multi-process service has as many programs "
+    "as "
+    "it takes; run fewer at once";
+
 std::string out_of_memory(const DeviceFailure& failure) {
   const std::string wanted = wanted_memory(failure.text);
   return std::string(failure.device ? "the GPU" : "the machine") + " is out of memory" +
@@ -89,9 +94,7 @@ std::string sizes_to_lower(const Config& config) {
 std::optional<std::string> device_failure(const std::exception& error, const Config& config) {
   const DeviceFailure failure = look_at(error);
   if (failure.memory) return out_of_memory(failure) + sizes_to_lower(config);
-  if (failure.taken)
-    return "the GPU lets no further program in: another one has it alone, or the multi-process service has as many "
-           "programs as it takes; run fewer at once";
+  if (failure.taken) return kTaken;
   if (failure.device)
     return "the GPU has failed and can do nothing more for this run: " +
            failure.text.substr(0, failure.text.find('\n'));
@@ -102,14 +105,19 @@ RunFailure failure_of(const std::exception& error, const Config& config) {
   if (dynamic_cast<const UserError*>(&error) != nullptr) return {FailureKind::kRefused, error.what()};
   if (dynamic_cast<const DivergedError*>(&error) != nullptr) return {FailureKind::kDiverged, error.what()};
   const DeviceFailure failure = look_at(error);
-  return {failure.memory ? FailureKind::kOutOfMemory : FailureKind::kError,
+  return {failure.memory  ? FailureKind::kOutOfMemory
+          : failure.taken ? FailureKind::kNoRoom
+                          : FailureKind::kError,
           device_failure(error, config).value_or(failure.text.substr(0, failure.text.find('\n')))};
 }
 
-std::optional<std::string> memory_failure(const std::exception& error) {
+std::optional<RunFailure> lack_of_room(const std::exception& error) {
   const DeviceFailure failure = look_at(error);
+  if (failure.taken) return RunFailure{FailureKind::kNoRoom, kTaken};
   if (!failure.memory) return std::nullopt;
-  return out_of_memory(failure) + ": lower the sizes, or the number of episodes or environments, that were asked for";
+  return RunFailure{
+      FailureKind::kOutOfMemory,
+      out_of_memory(failure) + ": lower the sizes, or the number of episodes or environments, that were asked for"};
 }
 
 }  // namespace engram

@@ -17,12 +17,13 @@ namespace engram {
 //   anything else: the device's own words. No such failure can be recovered from in the same process.
 std::optional<std::string> device_failure(const std::exception& error, const Config& config);
 
-// Why a run of this config has failed that threw `error`: UserError is a refusal, DivergedError, or memory that ran
-// out; kError for the rest. The reason is device_failure()'s, or the first line of the error's own words.
+// Why a run of this config has failed that threw `error`: UserError is a refusal, DivergedError, memory that ran out,
+// or no room on a GPU; kError for the rest. The reason is device_failure()'s, or the first line of the error's own
+// words.
 RunFailure failure_of(const std::exception& error, const Config& config);
 
-// The same as device_failure() for what has no run's config: who is out of memory, and how much more was wanted;
+// The same for what has no run's config: who is out of memory, and how much more was wanted, or a GPU that is taken;
 // nothing for any other error.
-std::optional<std::string> memory_failure(const std::exception& error);
+std::optional<RunFailure> lack_of_room(const std::exception& error);
 
 }  // namespace engram

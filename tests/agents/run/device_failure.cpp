@@ -78,17 +78,19 @@ TEST_CASE("a machine out of memory is one line, with a run's sizes and without")
     CHECK(names_sizes(message));
   CHECK(explained(c10::Error(kHere, words))
             .starts_with("the machine is out of memory (4504 TB more were wanted): lower replay.capacity_steps"));
-  CHECK(memory_failure(c10::Error(kHere, words)) ==
-        "the machine is out of memory (4504 TB more were wanted): lower the sizes, or the number of episodes or "
-        "environments, that were asked for");
-  CHECK(memory_failure(std::bad_alloc())->starts_with("the machine is out of memory: lower"));
-  CHECK_FALSE(memory_failure(std::runtime_error("training has diverged")));
+  CHECK(
+      lack_of_room(c10::Error(kHere, words)) ==
+      RunFailure{FailureKind::kOutOfMemory,
+                 "the machine is out of memory (4504 TB more were wanted): lower the sizes, or the number of episodes "
+                 "or environments, that were asked for"});
+  CHECK(lack_of_room(std::bad_alloc())->reason.starts_with("the machine is out of memory: lower"));
+  CHECK_FALSE(lack_of_room(std::runtime_error("training has diverged")));
   // What LibTorch does say where no machine has as much.
   std::string thrown;
   try {
     torch::empty({std::int64_t{1} << 50});
   } catch (const std::exception& error) {
-    thrown = memory_failure(error).value_or("");
+    thrown = lack_of_room(error).value_or(RunFailure{}).reason;
   }
   CHECK(thrown.starts_with("the machine is out of memory (4504 TB more were wanted)"));
 }
@@ -104,11 +106,13 @@ TEST_CASE("a lost GPU is one line with the device's own words") {
 }
 
 TEST_CASE("a GPU that lets no further program in has not failed") {
-  const std::string expected = "the GPU lets no further program in: ";
-  CHECK(explained(c10::AcceleratorError(kHere, 46, "CUDA error: CUDA-capable device(s) is/are busy or unavailable"))
-            .starts_with(expected));
-  CHECK(explained(std::runtime_error("cudaSetDevice: cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy"))
-            .starts_with(expected));
+  const auto check = [](const auto& error) {
+    CHECK(explained(error).starts_with("the GPU lets no further program in: "));
+    CHECK(failure_of(error, some_config()) == RunFailure{FailureKind::kNoRoom, explained(error)});
+    CHECK(lack_of_room(error) == failure_of(error, some_config()));
+  };
+  check(c10::AcceleratorError(kHere, 46, "CUDA error: CUDA-capable device(s) is/are busy or unavailable"));
+  check(std::runtime_error("cudaSetDevice: cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy"));
 }
 
 TEST_CASE("other errors are not the device's") {

@@ -23,6 +23,8 @@ namespace {
 using Names = std::vector<std::string>;
 using Failures = std::vector<RunFailure>;
 
+const RunFailure kNoRoom{FailureKind::kNoRoom, "the GPU lets no further program in"};
+
 std::vector<const PlannedRun*> all_of(const Comparison& comparison) {
   std::vector<const PlannedRun*> all;
   for (const PlannedRun& run : comparison.plan) all.push_back(&run);
@@ -44,6 +46,7 @@ class FakeLauncher final : public JobLauncher {
   void start(const RunJob& job) override {
     CHECK(job.slot < jobs_);
     for (const RunJob& other : running_) CHECK(other.slot != job.slot);
+    if (running_.size() >= room) turned_away_.insert(job.slot);
     running_.push_back(job);
     most_at_once = std::max(most_at_once, running_.size());
     Names names;
@@ -53,27 +56,35 @@ class FakeLauncher final : public JobLauncher {
   bool wait() override { return ended_ >= stops_after; }
   std::vector<EndedJob> take_ended() override {
     if (running_.empty()) return {};
-    const RunJob job = running_.front();
-    running_.pop_front();
+    // Those that are turned away end before the others.
+    const auto away =
+        std::ranges::find_if(running_, [&](const RunJob& own) { return turned_away_.contains(own.slot); });
+    const auto first = away == running_.end() ? running_.begin() : away;
+    const RunJob job = *first;
+    const bool has_room = turned_away_.erase(job.slot) == 0;
+    running_.erase(first);
     if (ended_++ >= stops_after) return {{job.slot, EndedJob::How::kStopped, Failures(job.runs.size())}};
     EndedJob::How how = EndedJob::How::kDone;
     Failures failures;
     for (const PlannedRun* run : job.runs) {
       const bool fails = failing.contains(run->name()), diverges = diverging.contains(run->name());
-      failures.push_back(fails      ? RunFailure{FailureKind::kOutOfMemory, "no memory"}
+      failures.push_back(!has_room  ? kNoRoom
+                         : fails    ? RunFailure{FailureKind::kOutOfMemory, "no memory"}
                          : diverges ? kDivergence
                                     : RunFailure{});
-      if (fails || diverges) how = EndedJob::How::kFailed;
+      if (!has_room || fails || diverges) how = EndedJob::How::kFailed;
       if (job.runs.size() > 1 && refused.contains(run->name())) how = EndedJob::How::kRefused;
     }
     for (const PlannedRun* run : job.runs)
-      if (how != EndedJob::How::kRefused && !failing.contains(run->name()) && !diverging.contains(run->name()))
+      if (has_room && how != EndedJob::How::kRefused && !failing.contains(run->name()) &&
+          !diverging.contains(run->name()))
         comparison_.write(run->name(), final_row(1));
     return {{job.slot, how, failures}};
   }
 
   std::set<std::string> failing, diverging, refused;  // refused: beside others
   std::size_t stops_after = 1000;                     // jobs that have ended
+  std::size_t room = 1000;                            // jobs that the GPU lets in at once
   std::vector<Names> started;                         // job by job
   std::size_t most_at_once = 0;
 
@@ -81,6 +92,7 @@ class FakeLauncher final : public JobLauncher {
   Comparison& comparison_;
   int jobs_;
   std::deque<RunJob> running_;
+  std::set<int> turned_away_;  // slots
   std::size_t ended_ = 0;
 };
 
@@ -97,7 +109,7 @@ struct SeenRuns final : RunWatch {
 
   const Names& of(RunEnd end) const { return ends[static_cast<int>(end)]; }
 
-  Names finished_before, diverged_before, begun, ends[7];
+  Names finished_before, diverged_before, begun, ends[8];
   std::size_t known = 0, waited_for = 0, reported = 0;
   std::vector<std::size_t> asked_to_end;
 };
@@ -184,6 +196,30 @@ TEST_CASE("a run that fails is told with its reason, stops no other, and is trie
   CHECK(run(comparison, {.jobs = 2}, again, seen_again).failed.empty());
   CHECK(joined(again.started) == Names{bad.name()});
   CHECK_FALSE(std::filesystem::exists(failure_file(bad)));
+}
+
+TEST_CASE("where the GPU lets no further program in, fewer run at once, and what it turned away is done later") {
+  Comparison comparison;
+  FakeLauncher launcher(comparison, 5);
+  launcher.room = 2;
+  SeenRuns seen;
+  CHECK(run(comparison, {.jobs = 5}, launcher, seen).failed.empty());
+  CHECK(seen.of(RunEnd::kFinished).size() == 12);
+  CHECK(seen.of(RunEnd::kPutOff) ==
+        Names{comparison.plan[2].name(), comparison.plan[3].name(), comparison.plan[4].name()});
+  CHECK(launcher.started.size() == 12 + 3);
+  for (const PlannedRun& run : comparison.plan) CHECK_FALSE(std::filesystem::exists(failure_file(run)));
+}
+
+TEST_CASE("a run that is turned away where nothing runs beside it has failed") {
+  Comparison comparison;
+  FakeLauncher launcher(comparison, 3);
+  launcher.room = 0;
+  SeenRuns seen;
+  const RunsOutcome outcome = run(comparison, {.jobs = 3}, launcher, seen);
+  CHECK(outcome.failed.size() == 12);
+  CHECK(outcome.failed[0].failure == kNoRoom);
+  CHECK(read_failure(failure_file(*outcome.failed[0].run)) == kNoRoom);
 }
 
 TEST_CASE("a run that diverges is a result: the next call does not try it again, but what has failed otherwise") {
