@@ -3,8 +3,8 @@ and of docs/figures/results.md the one that counts memories by PPO and by SAC (m
 
     ppo_tables.py                writes the tables into their pages, each in place of the one with its header
     ppo_tables.py --check        exit status 1 where a page has another table than the runs make
-    ppo_tables.py --runs FILE    writes the runs of the second and third table, for `engram compare report`
-    ppo_tables.py --both FILE    the same with SAC's, of memories.csv, of the memories that both learners have
+    ppo_tables.py --both FILE    writes the runs of memories that SAC has, too, with SAC's of memories.csv, for
+                                 `engram compare report`
 
 A memory has learnt a task where its success is more than half of the way from chance to 1; a run that diverged counts
 with a success of 0, as in a report. Of a seed that not every memory has run to its end in a task nothing is shown
@@ -141,14 +141,12 @@ def write_runs(file, names, tasks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--runs", metavar="FILE")
     parser.add_argument("--both", metavar="FILE")
     arguments = parser.parse_args()
-    if arguments.runs or arguments.both:
-        sac = {"sac": "memories.csv"} if arguments.both else {}
-        write_runs(arguments.runs or arguments.both, {"ppo": "memories_ppo.csv"} | sac, CHANCE)
-        return
     runs = "memories_ppo.csv"
+    if arguments.both:
+        write_runs(arguments.both, {"ppo": runs, "sac": "memories.csv"}, CHANCE)
+        return
     rows = rows_of(runs)
     own = compared(rows)
     write_or_check(PAGE, replace_tables(PAGE, (tries_table(rows), *runs_tables(own))), runs, arguments.check)
