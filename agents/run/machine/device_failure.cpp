@@ -65,9 +65,8 @@ DeviceFailure look_at(const std::exception& error) {
 }
 
 constexpr const char* kTaken =
-    "the GPU lets no further program in: another one has it alone, or the multi-process service has as many programs "
-    "as "
-    "it takes; run fewer at once";
+    "the GPU lets no further program in: another one has it alone, or the multi-process service has as many "
+    "programs as it takes; run fewer at once";
 
 std::string out_of_memory(const DeviceFailure& failure) {
   const std::string wanted = wanted_memory(failure.text);
