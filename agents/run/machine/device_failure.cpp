@@ -64,10 +64,6 @@ DeviceFailure look_at(const std::exception& error) {
   return failure;
 }
 
-constexpr const char* kTaken =
-    "the GPU lets no further program in: another one has it alone, or the multi-process service has as many "
-    "programs as it takes; run fewer at once";
-
 std::string out_of_memory(const DeviceFailure& failure) {
   const std::string wanted = wanted_memory(failure.text);
   return std::string(failure.device ? "the GPU" : "the machine") + " is out of memory" +
@@ -88,35 +84,44 @@ std::string sizes_to_lower(const Config& config) {
          ", replay.batch_episodes (now " + std::to_string(config.replay.batch_episodes) + ")" + environments;
 }
 
+// `sizes_text()`: which sizes to lower, after ": ".
+template <class SizesText>
+std::optional<RunFailure> lack_of_room(const DeviceFailure& failure, SizesText sizes_text) {
+  if (failure.memory) return RunFailure{FailureKind::kOutOfMemory, out_of_memory(failure) + sizes_text()};
+  if (failure.taken)
+    return RunFailure{FailureKind::kNoRoom,
+                      "the GPU lets no further program in: another one has it alone, or the multi-process service has "
+                      "as many programs as it takes; run fewer at once"};
+  return std::nullopt;
+}
+
+std::optional<RunFailure> failure_of_device(const DeviceFailure& failure, const Config& config) {
+  if (auto lack = lack_of_room(failure, [&] { return sizes_to_lower(config); })) return lack;
+  if (failure.device)
+    return RunFailure{FailureKind::kError, "the GPU has failed and can do nothing more for this run: " +
+                                               failure.text.substr(0, failure.text.find('\n'))};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> device_failure(const std::exception& error, const Config& config) {
-  const DeviceFailure failure = look_at(error);
-  if (failure.memory) return out_of_memory(failure) + sizes_to_lower(config);
-  if (failure.taken) return kTaken;
-  if (failure.device)
-    return "the GPU has failed and can do nothing more for this run: " +
-           failure.text.substr(0, failure.text.find('\n'));
-  return std::nullopt;
+  const auto failure = failure_of_device(look_at(error), config);
+  return failure ? std::optional(failure->reason) : std::nullopt;
 }
 
 RunFailure failure_of(const std::exception& error, const Config& config) {
   if (dynamic_cast<const UserError*>(&error) != nullptr) return {FailureKind::kRefused, error.what()};
   if (dynamic_cast<const DivergedError*>(&error) != nullptr) return {FailureKind::kDiverged, error.what()};
   const DeviceFailure failure = look_at(error);
-  return {failure.memory  ? FailureKind::kOutOfMemory
-          : failure.taken ? FailureKind::kNoRoom
-                          : FailureKind::kError,
-          device_failure(error, config).value_or(failure.text.substr(0, failure.text.find('\n')))};
+  return failure_of_device(failure, config)
+      .value_or(RunFailure{FailureKind::kError, failure.text.substr(0, failure.text.find('\n'))});
 }
 
 std::optional<RunFailure> lack_of_room(const std::exception& error) {
-  const DeviceFailure failure = look_at(error);
-  if (failure.taken) return RunFailure{FailureKind::kNoRoom, kTaken};
-  if (!failure.memory) return std::nullopt;
-  return RunFailure{
-      FailureKind::kOutOfMemory,
-      out_of_memory(failure) + ": lower the sizes, or the number of episodes or environments, that were asked for"};
+  return lack_of_room(look_at(error), [] {
+    return std::string(": lower the sizes, or the number of episodes or environments, that were asked for");
+  });
 }
 
 }  // namespace engram

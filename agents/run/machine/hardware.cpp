@@ -83,11 +83,6 @@ torch::Device use_device(const std::string& text) {
   return device;
 }
 
-void check_precision(const Config& config, torch::Device device) {
-  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
-    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
-}
-
 torch::Device use_device(const std::string& text, Ranks& ranks) {
   if (ranks.alone()) return use_device(text);
   const int gpus = static_cast<int>(torch::cuda::device_count());
@@ -118,6 +113,11 @@ void check_devices(const std::vector<std::string>& found) {
       throw UserError(rank(static_cast<std::size_t>(before - found.begin())) + " and " + rank(i) +
                       " would share a GPU, which takes one rank of a run: " + found[i].substr(5));
   }
+}
+
+void check_precision(const Config& config, torch::Device device) {
+  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
+    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
 }
 
 }  // namespace engram

@@ -51,16 +51,16 @@ Threads acting_threads(int wanted, const Config& config, int environments, torch
 // whatever does not name a device go there. Before anything is allocated; LibTorch's own threads follow the tensors.
 torch::Device use_device(const std::string& text);
 
-// Throws UserError for a precision that the device has not: bfloat16 is a GPU's.
-void check_precision(const Config& config, torch::Device device);
-
-// The same as use_device(text) for one of several ranks, an exchange: of the GPUs that it sees, "cuda" and "auto" are
-// the one whose number is its place among the ranks of its machine, or the only one. Throws UserError, in all ranks,
-// where one has no such device, where two would share a GPU, or some compute on GPUs and others on CPUs.
+// The same for one of several ranks, an exchange: of the GPUs that it sees, "cuda" and "auto" are the one whose number
+// is its place among the ranks of its machine, or the only one. Throws UserError, in all ranks, where one has no such
+// device, where two would share a GPU, or some compute on GPUs and others on CPUs.
 torch::Device use_device(const std::string& text, Ranks& ranks);
 
 // Of what the ranks have found: "cpu", "cuda " and what tells the GPU from all others, or "no " and the reason.
 // Throws UserError as use_device() does.
 void check_devices(const std::vector<std::string>& found);
+
+// Throws UserError for a precision that the device has not: bfloat16 is a GPU's.
+void check_precision(const Config& config, torch::Device device);
 
 }  // namespace engram
