@@ -78,7 +78,7 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
   for (const auto& item : network_->named_parameters()) {
     if (!item.value().requires_grad()) continue;
     const bool matrix = item.value().dim() >= 2 && !item.key().ends_with("embedding.weight");
-    (matrix ? decayed_ : plain_).push_back(item.value());
+    (matrix || training.decayed == Decayed::kAll ? decayed_ : plain_).push_back(item.value());
   }
   for (int moment = 0; moment < 2; ++moment) {
     decayed_moments_[moment] = zeros_like(decayed_);

@@ -16,13 +16,17 @@
 
 namespace engram {
 
+// What the weight decay of AdamW shrinks: matrices but embeddings, or, as PyTorch's AdamW without groups does, all.
+enum class Decayed { kMatrices, kAll };
+
 struct ProbeTraining {
   int steps = 10'000;
   int batch = 128;              // sequences
   double learning_rate = 1e-3;  // the greatest; the rate rises to it in a straight line, then falls by a cosine
   double warmup = 0.1;          // part of the steps in which it rises
   double final_rate = 0;        // the last one, as a part of the greatest
-  double weight_decay = 0.01;   // of matrices (Loshchilov and Hutter 2019)
+  double weight_decay = 0.01;   // Loshchilov and Hutter 2019
+  Decayed decayed = Decayed::kMatrices;
   double clip_gradient_norm = 1;
   int validate_every = 200;  // steps, as Grazzi et al. 2025 do
   int patience = 0;          // steps without a better validation that end the training; 0: any number
@@ -66,6 +70,7 @@ class ProbeLearner {
   ProbeAccuracy evaluate(Split split, int sequences);
 
   ModelCost backbone_cost() const;
+  const ProbeNetwork& network() const { return *network_; }
 
  private:
   void step(const ProbeBatch& batch);

@@ -49,7 +49,9 @@ void ProbeOptions::list_options(OptionList& list) {
   list.add("warmup", training.warmup, {0, 1}, "part of the steps in which the rate rises to the one given");
   list.add("final_rate", training.final_rate, {0, 1},
            "what the rate falls to by a cosine, as a part of the one given; 1: it stays");
-  list.add("weight_decay", training.weight_decay, {0, 10}, "of AdamW, for matrices");
+  list.add("weight_decay", training.weight_decay, {0, 10}, "of AdamW");
+  list.add("decayed", training.decayed, {{Decayed::kMatrices, "matrices"}, {Decayed::kAll, "all"}},
+           "what it shrinks: matrices but embeddings, or all parameters");
   list.add("clip_gradient_norm", training.clip_gradient_norm, {1e-9, 1e9}, "greatest norm of the whole gradient");
   list.add("validate_every", training.validate_every, {1, 100'000'000},
            "training steps from a validation to the next; the best one's weights are tested");

@@ -61,6 +61,7 @@ void set_published(ProbeOptions& options) {
   options.training.warmup = 0.5;
   options.training.final_rate = 1e-3;
   options.training.weight_decay = 0.1;
+  options.training.decayed = Decayed::kAll;
   options.training.clip_gradient_norm = kNoClipping;
   options.training.validate_every = 100;
   options.training.network.embedding_std = 0.006;
@@ -83,6 +84,7 @@ void set_mqar(ProbeOptions& options) {
   options.training.batch = 128;
   options.training.warmup = 0;
   options.training.weight_decay = 0.1;
+  options.training.decayed = Decayed::kAll;
   options.training.clip_gradient_norm = kNoClipping;
   options.training.validate_every = 782;  // a pass
   options.training.stop_accuracy = 0.99;
@@ -132,6 +134,7 @@ void set_mad(ProbeOptions& options) {
   options.training.warmup = 0;
   options.training.final_rate = 0.002;  // 1e-6 at the middle rate, as published at all
   options.training.weight_decay = 0;
+  options.training.decayed = Decayed::kAll;
   options.training.clip_gradient_norm = kNoClipping;
   options.training.validate_every = 100;  // a pass of the baseline
 }

@@ -61,6 +61,39 @@ TEST_CASE("the published training of modular arithmetic is what a cell says") {
   }
 }
 
+TEST_CASE("weight decay is of matrices but embeddings, or of everything") {
+  const auto task = make_probe_task("copy:items=2:alphabet=3:delay=2");
+  const BackboneConfig backbone("gru");
+  ProbeTraining training;
+  training.learning_rate = 0.01;
+  training.steps = 1;
+  training.batch = 4;
+  training.warmup = 0;
+  training.weight_decay = 0.5;
+  ProbeLearner of_matrices(*task, backbone, training, 1, torch::kCPU);
+  training.decayed = Decayed::kAll;
+  ProbeLearner of_all(*task, backbone, training, 1, torch::kCPU);
+  const ProbeLearner untrained(*task, backbone, training, 1, torch::kCPU);
+  const auto first = untrained.network().named_parameters();
+  of_matrices.train(4);
+  of_all.train(4);
+  int others = 0;
+  const auto by_all = of_all.network().named_parameters();
+  for (const auto& item : of_matrices.network().named_parameters()) {
+    CAPTURE(item.key());
+    const bool matrix = item.value().dim() >= 2 && item.key().find("embedding") == std::string::npos;
+    if (!matrix) ++others;
+    const torch::Tensor shrunk = 0.01 * (matrix ? 0.0 : 0.5) * first[item.key()];
+    CHECK(torch::allclose(by_all[item.key()], item.value() - shrunk, 1e-6, 1e-8));
+    if (item.key().find("norm") != std::string::npos && item.key().ends_with("weight")) CHECK(!matrix);
+  }
+  CHECK(others > 0);
+  ProbeOptions options(ProbePreset::kPublished);
+  CHECK(identity(plan_probe(options)[0])["decayed"] == "all");
+  options.training.decayed = Decayed::kMatrices;
+  CHECK(!identity(plan_probe(options)[0]).contains("decayed"));
+}
+
 TEST_CASE("passes over a training set are as many steps as its sequences take") {
   ProbeOptions options(ProbePreset::kMad);
   options.tasks = "mad_recall,mad_memorize,mad_recall:training_sequences=800";
