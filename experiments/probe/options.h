@@ -22,6 +22,7 @@ enum class ProbePreset {
   kRegBench,     // in-context language learning over numbers of languages (Yang et al. 2024, figure 3)
   kCapacity,     // retrieval over numbers of keys (Schlag et al. 2021, figure 2)
   kUpdateRules,  // the same with keys that are rewritten (Schlag et al. 2021, figure 5)
+  kText,         // a text by every memory, as large as half an hour of two GPUs allows
 };
 
 inline constexpr int kMostProbeSteps = 100'000'000;

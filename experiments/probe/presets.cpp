@@ -192,6 +192,35 @@ void set_update_rules(ProbeOptions& options) {
       {"transformer", "linear_transformer", elu, "dpfp", "delta_2021", "dpfp:dpfp_nu=2", "delta_2021:dpfp_nu=2"});
 }
 
+// Half an hour of two H200s: the backbones of configs/compare/memories_ppo.ini and what the published tables of
+// perplexity vary in DeltaNet and HQLT. The window, the rate, what it falls to and the clipping are HQLT's (Irie et al.
+// 2025, section 4.1 and table 5), the weight decay DeltaNet's (Yang et al. 2024, appendix D). Heads have at most 64
+// channels, of which slstm's kernel takes no more. Without shm, whose kernel takes matrices too small for as many
+// parameters. Ind_rnn's outputs are sums over all steps, which grow with each layer: six begin at 140,000 bits a byte.
+void set_text(ProbeOptions& options) {
+  options.tasks = "text:length=512";
+  options.backbones =
+      "hqlt,transformer,transformer++:stack=[attention,attention,attention,attention,attention,attention],"
+      "deltanet,deltanet:convolution=true,stack:stack=[deltanet,window,deltanet,window,deltanet,window],"
+      "gated_deltanet,delta_product,kda,fast_weights:feature_map=elu:key_norm=sum:beta_factor=1,delta_2021,"
+      "delta_2021:feature_map=favor,linear_transformer,performer,dpfp,retnet,gla,mamba2,mlstm,hqlt_delayed_stream,"
+      "hqlt_delayed_chunk,hqlt:mixing=sum,hqlt:fast_weights=linear_transformer,expansion_span,min_gru,lru,s5,rg_lru,"
+      "slstm,gtrxl,lstm,gru,rnn,ind_rnn:layers=2,lmu:memory_width=128,ffm,frame_stack,none";
+  options.seeds = "0-1";
+  options.rates = "0.001";
+  options.layers = "6";
+  options.width = 336;
+  options.match = Match::kParameters;
+  options.heads = 6;
+  options.window = 64;
+  options.test_sequences = 512;
+  options.training.steps = 1500;
+  options.training.batch = 32;
+  options.training.warmup = 0.05;
+  options.training.final_rate = 0.1;
+  options.training.validate_every = 75;
+}
+
 }  // namespace
 
 ProbeOptions::ProbeOptions(ProbePreset preset) {
@@ -219,6 +248,9 @@ ProbeOptions::ProbeOptions(ProbePreset preset) {
     case ProbePreset::kUpdateRules:
       set_update_rules(*this);
       break;
+    case ProbePreset::kText:
+      set_text(*this);
+      break;
   }
 }
 
@@ -231,11 +263,12 @@ void list_preset(OptionList& list, ProbePreset& preset) {
             {ProbePreset::kMad, "mad"},
             {ProbePreset::kRegBench, "regbench"},
             {ProbePreset::kCapacity, "capacity"},
-            {ProbePreset::kUpdateRules, "update_rules"}},
+            {ProbePreset::kUpdateRules, "update_rules"},
+            {ProbePreset::kText, "text"}},
            "defaults of all that follows, and sizes of the tasks: the published ones, for a GPU; for minutes on a CPU; "
-           "or a published figure with the training that it had: modular arithmetic of HQLT's paper, MQAR, MAD and "
+           "a published figure with the training that it had: modular arithmetic of HQLT's paper, MQAR, MAD and "
            "RegBench of DeltaNet's, retrieval over numbers of keys of the first delta rule's, each key written once or "
-           "several times");
+           "several times; or a text that --text names, for all memories of 10 million parameters");
 }
 
 std::string with_preset_sizes(const std::string& tasks, ProbePreset preset) {

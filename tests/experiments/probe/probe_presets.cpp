@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "experiments/probe/probe.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 
@@ -36,6 +38,19 @@ TEST_CASE("every preset can be planned, with a cell for each task, backbone, rat
   CHECK(with_preset_sizes("mad_recall,mad_recall:length=256", ProbePreset::kMad) == "mad_recall,mad_recall:length=256");
   CHECK(with_preset_sizes("mad_memorize", ProbePreset::kSmall) ==
         "mad_memorize:vocabulary=32:length=16:training_sequences=0");
+}
+
+TEST_CASE("a text is learnt by memories of as many parameters, each named once") {
+  ProbeOptions options(ProbePreset::kText);
+  CHECK(with_preset_sizes(options.tasks, ProbePreset::kText) == options.tasks);
+  const TemporaryFolder folder;
+  write_text(folder / "text", std::string(std::size_t{20} * 513, 'a'));
+  options.tasks = with_text(options.tasks, (folder / "text").string());
+  const std::vector<ProbeCell> cells = plan_probe(options);  // throws where a backbone has no such width
+  std::set<std::string> files;
+  for (const ProbeCell& cell : cells) files.insert(cell.file);
+  CHECK(cells.size() == 38 * 2);
+  CHECK(files.size() == cells.size());
 }
 
 TEST_CASE("the published training of modular arithmetic is what a cell says") {
