@@ -46,6 +46,7 @@ LowRankAdapters::LowRankAdapters(const AdapterOptions& options, AgentNetwork& ne
       names_.push_back(map.name + "." + part);
     }
   }
+  if (!options.convolutions) return;
   for (const auto& item : network.named_modules())
     if (dynamic_cast<const ShortConvolution*>(item.value().get()) != nullptr)
       for (const auto& own : item.value()->named_parameters()) {

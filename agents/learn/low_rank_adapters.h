@@ -1,6 +1,6 @@
 // Low-rank adaptation of a trained network to another task: LoRA (Hu et al. 2022, arXiv:2106.09685) of the maps of
-// attention beside the weights of short convolutions, as HyLoRA does it in hybrid models (Nunez et al. 2024,
-// arXiv:2412.13328, section 3.4). All other weights stay as they are.
+// attention and, unless they are left out, the weights of short convolutions, as HyLoRA does it in hybrid models (Nunez
+// et al. 2024, arXiv:2412.13328, section 3.4). All other weights stay as they are.
 //
 // The network keeps ordinary weights W = W0 + (alpha / rank) B A, so that whatever computes with them, kernels
 // included, does so as ever. An update takes the gradients of A and B from those of W, which is exact, and writes W
@@ -24,7 +24,8 @@ class LowRankAdapters {
   // U(+-1 / sqrt(inputs)) by torch's default generator. rank >= 1. Throws UserError if there is no map to adapt.
   LowRankAdapters(const AdapterOptions& options, AgentNetwork& network);
 
-  // What is trained: A [rank, inputs] and B [outputs, rank] of each map, then the convolutions; and their names.
+  // What is trained: A [rank, inputs] and B [outputs, rank] of each map, then the convolutions if they are trained;
+  // and their names.
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   const std::vector<std::string>& names() const { return names_; }
 

@@ -44,6 +44,8 @@ void AdapterOptions::list_options(OptionList& list) {
   list.add("alpha", alpha, {1e-6, 1e6}, "scale of the adapters: the product of their factors counts alpha / rank");
   list.add("fast_weights", fast_weights,
            "whether maps of fast weights, which are linear attention, have adapters beside those of softmax attention");
+  list.add("convolutions", convolutions,
+           "whether the weights of short convolutions are trained beside the adapters (HyLoRA), or not (LoRA)");
 }
 
 void ReplayOptions::list_options(OptionList& list) {

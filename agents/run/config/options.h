@@ -32,6 +32,7 @@ struct AdapterOptions {
   int rank = 0;               // r; 0: no adapters, all weights are trained
   double alpha = 16;          // the product of the two factors counts alpha / rank
   bool fast_weights = false;  // maps of fast weights, which are linear attention, are adapted as well
+  bool convolutions = true;   // weights of short convolutions are trained beside the adapters
 
   void list_options(OptionList& list);
 };

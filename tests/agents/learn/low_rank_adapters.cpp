@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agents/learn/learner.h"
@@ -78,20 +79,21 @@ std::string refusal(const std::string& backbone, const std::string& stack) {
 
 TEST_CASE("an update of adapters changes maps of attention and convolutions, in the maps by a matrix of their rank") {
   const std::string attention = "backbone.blocks.1.mixer", linear = "backbone.blocks.0.mixer";
-  for (const bool fast_weights : {false, true}) {
+  for (const auto& [fast_weights, convolutions] : {std::pair(false, true), {true, true}, {false, false}}) {
     CAPTURE(fast_weights);
+    CAPTURE(convolutions);
     const auto network = network_of("stack", kHybrid);
     network->train();
     const TensorMap before = copied(*network);
-    Learner learner(learner_config(SacOptions{.learning_rate = 0.01}), network,
-                    LowRankAdapters({.rank = 2, .alpha = 6, .fast_weights = fast_weights}, *network));
+    const AdapterOptions options{.rank = 2, .alpha = 6, .fast_weights = fast_weights, .convolutions = convolutions};
+    Learner learner(learner_config(SacOptions{.learning_rate = 0.01}), network, LowRankAdapters(options, *network));
     CHECK(changed(before, *network).empty());
     for (int i = 0; i < 4; ++i) learner.update(random_batch());
 
     std::set<std::string> adapted = maps(attention);
     if (fast_weights) adapted.merge(maps(linear));
     std::set<std::string> expected = adapted;
-    expected.insert(linear + ".convolution.weight");
+    if (convolutions) expected.insert(linear + ".convolution.weight");
     CHECK(changed(before, *network) == expected);
 
     StateArchive archive;
