@@ -126,6 +126,8 @@ class Jobs:
                 status = process.wait()
                 self.running.discard(process)
             if status == NO_ROOM_ON_GPU:
+                if not self.running:  # nobody here who would make room
+                    break
                 time.sleep(20)
         if status and not self.stopped_by:
             lines = log.read_text(errors="replace").strip().split("\n")

@@ -118,4 +118,8 @@ adapt("--config", folder / "none.ini", "--run", run, status=2, saying="none.ini'
 (folder / "empty.ini").write_text("[experiment]\nseeds = 1\n")
 adapt("--config", folder / "empty.ini", "--run", run, status=2, saying="'scratch_seeds' is missing")
 adapt(*arguments[:-1], "0", status=2, saying="--jobs 0 is not allowed")
+full = folder / "full"
+full.write_text("#!/bin/sh\necho the GPU has no room >&2\nexit 5\n")
+full.chmod(0o755)
+adapt("--config", config, "--run", folder / "turned_away", program=str(full), status=1, saying="the GPU has no room")
 adapt(*arguments, program="no/such/program", status=2, saying="no/such/program' was not found")
