@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Trains agents at one size of a task, adapts them to another by LoRA, HyLoRA and full fine-tuning with other layers of
-attention, and evaluates all of them: the experiment that the config describes (configs/adapt/expansion_span.ini).
+attention, and evaluates all of them: the experiment that the config describes (apps/scripts/adapt/expansion_span.ini).
 
-    python3 apps/scripts/adapt.py --config configs/adapt/expansion_span.ini --run runs/span
-    python3 apps/scripts/adapt.py --config configs/adapt/expansion_span.ini --run runs/span \
+    python3 apps/scripts/adapt.py --config apps/scripts/adapt/expansion_span.ini --run runs/span
+    python3 apps/scripts/adapt.py --config apps/scripts/adapt/expansion_span.ini --run runs/span \
       --devices cuda:0,cuda:1 --jobs 60                     # under NVIDIA's multi-process service
 
 Every run is a run directory of `engram train` with an evaluations.json of `engram evaluate --range`:

@@ -31,7 +31,7 @@ TINY = {
 def write_config(file, **changes):
     config = configparser.ConfigParser(delimiters=("=",), interpolation=None)
     config.optionxform = str
-    config.read(SOURCES / "configs/adapt/expansion_span.ini")
+    config.read(SOURCES / "apps/scripts/adapt/expansion_span.ini")
     config.remove_section("layers")
     config.read_dict(TINY)
     config.read_dict(changes)
