@@ -6,16 +6,14 @@ longer delay by LoRA, HyLoRA and full fine-tuning, with several layers of attent
     expansion_span_tables.py --from DIR    makes expansion_span.csv of the folder of apps/scripts/adapt.py
 """
 
-import argparse
 import configparser
-import csv
 import json
 import math
 import pathlib
 import statistics
 import sys
 
-from published_runs import FOLDER, replace_tables, rows_of, write_or_check
+from published_runs import FOLDER, main_of_page, write_rows
 
 PAGE = FOLDER.parent / "expansion_span.md"
 RUNS = "expansion_span.csv"
@@ -30,8 +28,8 @@ METHODS = {"none": "not at all", "lora": "LoRA", "hylora": "HyLoRA", "full": "al
 T = (None, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
-def write_csv(folder):
-    lines = []
+def write_csv(run):
+    folder, lines = pathlib.Path(run), []
     for stage, names in PLACES.items():
         for file in sorted(folder.glob("/".join((stage, *"*" * len(names), "evaluations.json")))):
             config = configparser.ConfigParser(interpolation=None)
@@ -40,14 +38,12 @@ def write_csv(folder):
             found = json.loads(file.read_text())
             own = {"stage": stage, "method": "", "layer": "attention", "rate": config["learner"]["learning_rate"],
                    "environment_steps": found["weights"]["environment_steps"]} | place | {"seed": config["run"]["seed"]}
-            lines += [own | {"delay": int(point["value"]), "success": point["greedy"]["success"],
-                             "sampled_success": point["sampled"]["success"]} for point in found["evaluations"]]
+            points = (own | {"delay": int(point["value"]), "success": point["greedy"]["success"],
+                             "sampled_success": point["sampled"]["success"]} for point in found["evaluations"])
+            lines += [[point[column] for column in COLUMNS] for point in points]
     if not lines:
         sys.exit(f"expansion_span_tables.py: '{folder}' has no evaluated runs of apps/scripts/adapt.py")
-    with open(FOLDER / RUNS, "w", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_rows(RUNS, COLUMNS, lines)
 
 
 def by_place(rows):
@@ -125,19 +121,10 @@ def claims_table(found, delays):
     return lines
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--from", dest="folder", metavar="DIR", type=pathlib.Path)
-    arguments = parser.parse_args()
-    if arguments.folder:
-        write_csv(arguments.folder)
-        return
-    rows = rows_of(RUNS)
+def tables(rows):
     found, delays = by_place(rows), sorted({int(row["delay"]) for row in rows}) or DELAYS
-    write_or_check(PAGE, replace_tables(PAGE, (success_table(found, delays), claims_table(found, delays))), RUNS,
-                   arguments.check)
+    return success_table(found, delays), claims_table(found, delays)
 
 
 if __name__ == "__main__":
-    main()
+    main_of_page(__doc__, PAGE, RUNS, tables, write_csv, "DIR")

@@ -5,11 +5,9 @@
     length_tables.py --from REPORT    puts the runs of a report.json of `engram compare report` into length.csv
 """
 
-import argparse
-import csv
 import json
 
-from published_runs import FOLDER, replace_tables, rows_of, write_or_check
+from published_runs import FOLDER, main_of_page, rows_of, write_rows
 
 PAGE = FOLDER.parent / "length.md"
 RUNS = "length.csv"
@@ -51,22 +49,8 @@ def write_csv(report):
         kept[run["backbone"], int(run["seed"])] = [
             [run["backbone"], run["seed"], int(point["value"]), point["greedy"]["success"], point["sampled"]["success"]]
             for point in run["points"]]
-    with open(FOLDER / RUNS, "w", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(line for lines in kept.values() for line in lines)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--from", dest="report", metavar="REPORT")
-    arguments = parser.parse_args()
-    if arguments.report:
-        write_csv(arguments.report)
-        return
-    write_or_check(PAGE, replace_tables(PAGE, (table(rows_of(RUNS)),)), RUNS, arguments.check)
+    write_rows(RUNS, COLUMNS, (line for lines in kept.values() for line in lines))
 
 
 if __name__ == "__main__":
-    main()
+    main_of_page(__doc__, PAGE, RUNS, lambda rows: (table(rows),), write_csv, "REPORT")

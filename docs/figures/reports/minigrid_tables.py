@@ -4,9 +4,8 @@
     minigrid_tables.py --check     exit status 1 where docs/figures/minigrid.md has another table than the runs make
 """
 
-import argparse
 
-from published_runs import FOLDER, replace_tables, rows_of, write_or_check
+from published_runs import FOLDER, main_of_page
 
 PAGE = FOLDER.parent / "minigrid.md"
 RUNS = "minigrid.csv"
@@ -32,11 +31,5 @@ def table(rows):
     return lines
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    write_or_check(PAGE, replace_tables(PAGE, (table(rows_of(RUNS)),)), RUNS, parser.parse_args().check)
-
-
 if __name__ == "__main__":
-    main()
+    main_of_page(__doc__, PAGE, RUNS, lambda rows: (table(rows),))

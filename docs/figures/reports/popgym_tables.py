@@ -4,11 +4,10 @@
     popgym_tables.py --check     exit status 1 where docs/figures/popgym.md has other tables than the runs make
 """
 
-import argparse
 import csv
 import statistics
 
-from published_runs import FOLDER, replace_tables, rows_of, write_or_check
+from published_runs import FOLDER, main_of_page
 
 PAGE = FOLDER.parent / "popgym.md"
 PUBLISHED = FOLDER.parents[2] / "experiments/report/published_popgym.csv"
@@ -67,14 +66,10 @@ def memories_table(found, paper):
     return lines + ["| runs | " + " | ".join(map(str, runs)) + " |"]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    runs = "popgym.csv"
-    found, paper = scores(rows_of(runs)), published()
-    page = replace_tables(PAGE, (gru_table(found, paper), memories_table(found, paper)))
-    write_or_check(PAGE, page, runs, parser.parse_args().check)
+def tables(rows):
+    found, paper = scores(rows), published()
+    return gru_table(found, paper), memories_table(found, paper)
 
 
 if __name__ == "__main__":
-    main()
+    main_of_page(__doc__, PAGE, "popgym.csv", tables)

@@ -7,10 +7,9 @@ tasks of configs/compare/recent_tasks.ini.
 Memories are in the order of the tasks that they have learnt, of those that an agent without memory does not learn.
 """
 
-import argparse
 
 from ppo_tables import by_place, cell, ended, learnt, mean_success
-from published_runs import FOLDER, replace_tables, rows_of, write_or_check
+from published_runs import FOLDER, main_of_page
 
 PAGE, RUNS = FOLDER.parent / "recent.md", "recent_tasks.csv"
 CHANCE = {"endless_tmaze_uniform": 0, "tmaze_50_rewritten": 1 / 2, "mortar_mayhem_3": 0,
@@ -36,13 +35,5 @@ def runs_table(rows):
     return lines
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
-    tables = [runs_table(ended(rows_of(RUNS)))]
-    write_or_check(PAGE, replace_tables(PAGE, tables), RUNS, arguments.check)
-
-
 if __name__ == "__main__":
-    main()
+    main_of_page(__doc__, PAGE, RUNS, lambda rows: (runs_table(ended(rows)),))

@@ -7,12 +7,10 @@
                                  RUN, a folder of `engram probe --preset text`
 """
 
-import argparse
-import csv
 import json
 import pathlib
 
-from published_runs import FOLDER, end_of_table, replace_tables, rows_of, write_or_check
+from published_runs import FOLDER, end_of_table, main_of_page, write_rows
 
 PAGE = FOLDER.parent / "text.md"
 RUNS = "text.csv"
@@ -74,13 +72,6 @@ def published_table(found):
     return result
 
 
-def write_csv(name, columns, lines):
-    with open(FOLDER / name, "w", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(sorted(lines))
-
-
 def collect(run):
     runs, curves = [], []
     for file in pathlib.Path(run, "cells").glob("text-*.json"):
@@ -90,21 +81,14 @@ def collect(run):
         runs.append([*key, bits, result["parameters"], result["state_bytes"], round(result["seconds"], 1)])
         curves += [[*key, validation["step"], round(validation["loss"], 4)] for validation in result["validations"]
                    if validation["loss"] is not None]
-    write_csv(RUNS, COLUMNS, runs)
-    write_csv(CURVES, CURVE_COLUMNS, curves)
+    write_rows(RUNS, COLUMNS, sorted(runs))
+    write_rows(CURVES, CURVE_COLUMNS, sorted(curves))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--from", dest="run", metavar="RUN")
-    arguments = parser.parse_args()
-    if arguments.run:
-        collect(arguments.run)
-        return
-    found = by_memory(rows_of(RUNS))
-    write_or_check(PAGE, replace_tables(PAGE, (table(found), published_table(found))), RUNS, arguments.check)
+def tables(rows):
+    found = by_memory(rows)
+    return table(found), published_table(found)
 
 
 if __name__ == "__main__":
-    main()
+    main_of_page(__doc__, PAGE, RUNS, tables, collect, "RUN")
