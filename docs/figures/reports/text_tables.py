@@ -9,6 +9,7 @@
 
 import json
 import pathlib
+import sys
 
 from published_runs import FOLDER, end_of_table, main_of_page, write_rows
 
@@ -81,6 +82,8 @@ def collect(run):
         runs.append([*key, bits, result["parameters"], result["state_bytes"], round(result["seconds"], 1)])
         curves += [[*key, validation["step"], round(validation["loss"], 4)] for validation in result["validations"]
                    if validation["loss"] is not None]
+    if not runs:
+        sys.exit(f"text_tables.py: '{run}' has no finished cells of engram probe --preset text")
     write_rows(RUNS, COLUMNS, sorted(runs))
     write_rows(CURVES, CURVE_COLUMNS, sorted(curves))
 
