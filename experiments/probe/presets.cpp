@@ -13,6 +13,13 @@ namespace {
 // More than any gradient: it is not clipped.
 constexpr double kNoClipping = 1e9;
 
+// PyTorch's AdamW as it is used without groups of parameters and without clipping.
+void set_plain_adamw(ProbeTraining& training, double weight_decay) {
+  training.weight_decay = weight_decay;
+  training.decayed = Decayed::kAll;
+  training.clip_gradient_norm = kNoClipping;
+}
+
 std::string joined(const std::vector<std::string>& entries) {
   std::string list;
   for (const std::string& entry : entries) list += (list.empty() ? "" : ",") + entry;
@@ -60,9 +67,7 @@ void set_published(ProbeOptions& options) {
   options.training.batch = 1024;
   options.training.warmup = 0.5;
   options.training.final_rate = 1e-3;
-  options.training.weight_decay = 0.1;
-  options.training.decayed = Decayed::kAll;
-  options.training.clip_gradient_norm = kNoClipping;
+  set_plain_adamw(options.training, 0.1);
   options.training.validate_every = 100;
   options.training.network.embedding_std = 0.006;
 }
@@ -83,9 +88,7 @@ void set_mqar(ProbeOptions& options) {
   options.epochs = 64;
   options.training.batch = 128;
   options.training.warmup = 0;
-  options.training.weight_decay = 0.1;
-  options.training.decayed = Decayed::kAll;
-  options.training.clip_gradient_norm = kNoClipping;
+  set_plain_adamw(options.training, 0.1);
   options.training.validate_every = 782;  // a pass
   options.training.stop_accuracy = 0.99;
 }
@@ -133,9 +136,7 @@ void set_mad(ProbeOptions& options) {
   options.training.batch = 128;
   options.training.warmup = 0;
   options.training.final_rate = 0.002;  // 1e-6 at the middle rate, as published at all
-  options.training.weight_decay = 0;
-  options.training.decayed = Decayed::kAll;
-  options.training.clip_gradient_norm = kNoClipping;
+  set_plain_adamw(options.training, 0);
   options.training.validate_every = 100;  // a pass of the baseline
 }
 

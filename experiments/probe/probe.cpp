@@ -115,6 +115,7 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
                {"embedding_std", training.network.embedding_std},
                {"bfloat16", training.network.bfloat16},
                {"test_sequences", options.test_sequences}};
+  // Where matrices alone decay a cell has the name of before there was a choice, and is found again.
   if (training.decayed == Decayed::kAll) json["decayed"] = "all";
   if (const std::string content = task.content(); !content.empty()) json["content"] = content;
   return json_text(json);

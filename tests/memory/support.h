@@ -29,6 +29,10 @@ struct Variant {
   std::string backbone;
   Settings settings;  // without the section
 
+  bool has(const std::string& key, const std::string& value) const {
+    return std::ranges::count(settings, std::pair(key, value)) > 0;
+  }
+
   std::string label() const {
     std::string text = backbone;
     for (const auto& [key, value] : settings) text += " " + key + "=" + value;
@@ -123,12 +127,9 @@ inline std::vector<Variant> small_variants() {
 // tests/memory/backbones has their gradients), or it divides a fresh memory by 1e-6, as the delta rule does
 // with an attention norm (tests/memory/ops/fast_weight_ops.cpp has its gradients elsewhere).
 inline bool too_sharp_for_differences(const Variant& variant) {
-  const auto has = [&](const char* key, const char* value) {
-    return std::ranges::count(variant.settings, std::pair<std::string, std::string>{key, value}) > 0;
-  };
   return variant.backbone == "gtrxl" || variant.backbone == "ind_rnn" || variant.backbone == "dpfp" ||
-         variant.backbone == "delta_2021" || has("feature_map", "relu") ||
-         (variant.backbone == "fast_weights" && !has("rule", "sum") && has("attention_norm", "sum"));
+         variant.backbone == "delta_2021" || variant.has("feature_map", "relu") ||
+         (variant.backbone == "fast_weights" && !variant.has("rule", "sum") && variant.has("attention_norm", "sum"));
 }
 
 // Dropout is off unless it is set.

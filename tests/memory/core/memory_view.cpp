@@ -114,11 +114,8 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
   const std::vector<std::string> attending{"transformer", "gtrxl",          "window",
                                            "attention",   "shifted_sparse", "expansion_span"};
   const bool attention = hybrid || std::ranges::count(attending, layer.backbone) > 0;
-  const auto mixes = [&](const char* mixing) {
-    return std::ranges::count(layer.settings, Variant::Settings::value_type{"mixing", mixing}) > 0;
-  };
-  const bool two_gates = mixes("scalar");
-  const bool gated = hybrid && !mixes("sum");
+  const bool two_gates = layer.has("mixing", "scalar");
+  const bool gated = hybrid && !layer.has("mixing", "sum");
   const auto heads = static_cast<std::int64_t>(setting(layer, "heads", 2));
   CHECK(view.attention_BHA.defined() == attention);
   CHECK(view.write_strength_BH.defined() == fast_weights);

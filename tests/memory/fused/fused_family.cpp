@@ -45,10 +45,6 @@ TEST_CASE("of the fast weights' family output and all gradients are the definiti
   if (!skip_without_gpu()) check_all(kFamily);
 }
 
-// So that compute-sanitizer can watch it.
 TEST_CASE("small shapes: fused blocks of the family") {
-  if (skip_without_gpu()) return;
-  const Case small = kCases[3];
-  for (const Variant& variant : kFamily)
-    if (has_kernels(variant, small)) check_case(small, variant, torch::kFloat32, kFamilySingle);
+  if (!skip_without_gpu()) check_small(kFamily);
 }

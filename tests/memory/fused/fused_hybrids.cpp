@@ -40,10 +40,6 @@ TEST_CASE("of hybrids output and all gradients are the definition's, dropout inc
   if (!skip_without_gpu()) check_all(kHybrids);
 }
 
-// So that compute-sanitizer can watch it.
 TEST_CASE("small shapes: fused blocks of hybrids") {
-  if (skip_without_gpu()) return;
-  const Case small = kCases[3];
-  for (const Variant& variant : kHybrids)
-    if (has_kernels(variant, small)) check_case(small, variant, torch::kFloat32, kFamilySingle);
+  if (!skip_without_gpu()) check_small(kHybrids);
 }

@@ -224,18 +224,14 @@ inline void check_case(const Case& c, const Variant& variant, torch::ScalarType 
   if (!compare_case(c, variant, dtype, bounds)) throw std::logic_error("no problem is well conditioned");
 }
 
-inline bool has(const Variant& variant, const char* key, const char* value) {
-  return std::ranges::count(variant.settings, Variant::Settings::value_type{key, value}) > 0;
-}
-
 inline bool has_narrow_heads(const Case& c) { return std::stoi(c.width) / std::stoi(c.heads) < 16; }
-inline bool normalises_branches(const Variant& variant) { return has(variant, "branch_norm", "true"); }
+inline bool normalises_branches(const Variant& variant) { return variant.has("branch_norm", "true"); }
 
 // Whether the kernels take them: DPFP's keys have twice their head's channels, at most 128. Of two steps its gradients
 // say nothing: its features of the first may be orthogonal to those of the second but for what 1e-6 is divided by.
 inline bool has_kernels(const Variant& variant, const Case& c) {
   const bool is_dpfp = variant.backbone == "dpfp" || variant.backbone == "delta_2021" ||
-                       has(variant, "feature_map", "dpfp") || has(variant, "fast_weights", "delta_2021");
+                       variant.has("feature_map", "dpfp") || variant.has("fast_weights", "delta_2021");
   return !is_dpfp || (std::stoi(c.width) / std::stoi(c.heads) <= 64 && c.steps > 2);
 }
 
@@ -243,7 +239,7 @@ inline bool has_kernels(const Variant& variant, const Case& c) {
 // window reads it decides how much either counts, and then the rounding of one product is seen in the output (0.1 to
 // 0.5 of it on a GPU, 0.02 by the definition, whose products of bfloat16 are not rounded). In float32 it is compared.
 inline bool says_nothing_in_bfloat16(const Variant& variant) {
-  return has(variant, "fast_weights", "mlstm") && has(variant, "mixing", "sum");
+  return variant.has("fast_weights", "mlstm") && variant.has("mixing", "sum");
 }
 
 // Of the fast weights' family, where more nearly cancels: sums of features that an answer is divided by, what
@@ -264,6 +260,13 @@ inline void check_all(const std::vector<Variant>& variants) {
     CAPTURE(variant.backbone);
     CHECK((compared > 0 || says_nothing_in_bfloat16(variant)));
   }
+}
+
+// In float32, a small case, so that compute-sanitizer can watch it.
+inline void check_small(const std::vector<Variant>& variants) {
+  const Case small = kCases[3];
+  for (const Variant& variant : variants)
+    if (has_kernels(variant, small)) check_case(small, variant, torch::kFloat32, kFamilySingle);
 }
 
 }  // namespace engram::testing
