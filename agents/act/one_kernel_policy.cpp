@@ -38,7 +38,7 @@ std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const Ba
     shape.beta_factor = static_cast<float>(memory.beta_factor);
   };
   if (const auto* const hqlt = backbone.as<HqltOptions>()) {
-    if (!hqlt->has_deltanet() || hqlt->convolution) return std::nullopt;
+    if (!hqlt->has_deltanet() || hqlt->convolution || hqlt->output_gate) return std::nullopt;
     take(*hqlt);
     shape.window = hqlt->window;
     shape.rope = hqlt->positions == PositionCode::kRope;

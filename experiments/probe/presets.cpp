@@ -55,7 +55,7 @@ const char* const kOtherSmallTasks =
 // parity the rate rises in 2,000 steps: --tasks parity --warmup 0.1.
 void set_published(ProbeOptions& options) {
   const std::string weights = "weight_std=0.006:output_weights=kaiming", first = "convolution=true:" + weights,
-                    hqlt = first + ":positions=none";
+                    hqlt = first + ":positions=none:output_gate=true";
   options.tasks = "modular";
   options.backbones =
       joined({"transformer++:" + weights, "deltanet:" + first, "hqlt_delayed_stream:" + hqlt,

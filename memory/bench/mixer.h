@@ -81,7 +81,8 @@ class HqltMixer {
   void backward(cudaStream_t stream) const {
     fast_weight_passes::answer_backward(mix(),
                                         {.out = d_output.data_ptr(),
-                                         .gate = d_gate_.data_ptr(),
+                                         .gate = nullptr,
+                                         .mix_gate = d_gate_.data_ptr(),
                                          .answer = fast_.d_output.data_ptr(),
                                          .window = window_.d_output.data_ptr()},
                                         scratch_.data_ptr(), stream);
@@ -149,7 +150,8 @@ class HqltMixer {
             .features_padded = shape.padded,
             .dtype = Dtype::kBfloat16,
             .projected_stride = gate_.stride(1),
-            .gate = gate_.data_ptr(),
+            .gate = nullptr,
+            .mix_gate = gate_.data_ptr(),
             .answer = fast_.output.data_ptr(),
             .weight = weight_.data_ptr<float>(),
             .one = nullptr,

@@ -82,6 +82,7 @@ struct HqltSharedOptions : BlockOptions {
   PositionCode positions = PositionCode::kRope;
   int beta_factor = 2;       // 1 or 2; 2 admits negative eigenvalues
   bool convolution = false;  // over the last FastWeightsOptions::kConvolutionWidth steps of queries, keys and values
+  bool output_gate = false;  // silu of a map of the input
 
   void list_options(OptionList& list);
   void check() const;

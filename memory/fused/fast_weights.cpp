@@ -175,6 +175,7 @@ class FastWeightsCore : public Core, private FastWeightsPasses {
     passes::answer_backward(answer(),
                             {.out = d_output_MP.data_ptr(),
                              .gate = at_element(d_projected, gate_column_),
+                             .mix_gate = at_element(d_projected, mix_column_),
                              .answer = d_answer.data_ptr(),
                              .window = d_window.defined() ? d_window.data_ptr() : nullptr},
                             answer_scratch.data_ptr(), current_stream());

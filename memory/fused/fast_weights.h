@@ -22,7 +22,7 @@ namespace engram::cuda {
 // float32; undefined is what the options do not have.
 struct FastWeightsWeights {
   torch::Tensor query_DD, key_DD, value_DD;
-  torch::Tensor gate_GD;                             // the output's, or the mix's
+  torch::Tensor gate_DD, mix_gate_GD;                // the output's, and that of a window's mix
   torch::Tensor write_HD, write_bias_H;              // of write strengths sigmoid and exponential
   torch::Tensor decay_HD, decay_bias_H, log_rate_H;  // of a scalar decay
   torch::Tensor convolution_CW, convolution_bias_C;  // [3 D, 4], [3 D]
@@ -44,10 +44,10 @@ struct BesideWindow {
 struct FastWeightsSettings {
   FastWeightsOptions options;
   DropoutKey query_dropout, key_dropout, value_dropout;
-  std::optional<BesideWindow> beside;  // then options without convolution, skip and output gate
+  std::optional<BesideWindow> beside;  // then options without convolution and skip
 };
 
-// Wo (gate(n) head_norm(fast weights(n))), or Wo head_norm(mix(fast weights, window attention)(n))
+// Wo (gate(n) head_norm(m)), m = fast weights(n) or mix(fast weights, window attention)(n)
 std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights& weights, const FastWeightsSettings& settings,
                                             const FreshRows& rows);
 

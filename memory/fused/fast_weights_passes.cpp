@@ -114,11 +114,16 @@ FastWeightsPasses::FastWeightsPasses(const FastWeightsWeights& weights, const Fa
   for (const Tensor& weight_DD : {weights.query_DD, weights.key_DD, weights.value_DD})
     projection.add_by_head({weight_DD, {}});
   gate_column_ = projection.columns();
-  if (weights.gate_GD.defined()) {
+  if (weights.gate_DD.defined()) {
+    projection.add_by_head({weights.gate_DD, {}});
+    projection.pad();
+  }
+  mix_column_ = projection.columns();
+  if (weights.mix_gate_GD.defined()) {
     if (answer_kind_.mix == passes::Mix::kScalar)
-      projection.add(weights.gate_GD);
+      projection.add(weights.mix_gate_GD);
     else
-      projection.add_by_head({weights.gate_GD, {}});
+      projection.add_by_head({weights.mix_gate_GD, {}});
     projection.pad();
   }
   logit_column_ = projection.columns();
@@ -217,7 +222,8 @@ passes::Answer FastWeightsPasses::answer() const {
           .features_padded = features_padded_,
           .dtype = dtype(),
           .projected_stride = columns_,
-          .gate = gate_column_ == logit_column_ ? nullptr : at_element(projected_, gate_column_),
+          .gate = gate_column_ == mix_column_ ? nullptr : at_element(projected_, gate_column_),
+          .mix_gate = mix_column_ == logit_column_ ? nullptr : at_element(projected_, mix_column_),
           .answer = answer_.data_ptr(),
           .weight = float_data(head_norm_K_),
           .one = float_data(one_),

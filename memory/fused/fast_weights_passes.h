@@ -57,7 +57,7 @@ class FastWeightsPasses {
   fast_weight_passes::AnswerKind answer_kind_;
   std::int64_t batch_, steps_, rows_;
   int features_padded_, features_part_;  // of a head, and columns of all heads
-  int gate_column_, logit_column_, columns_;
+  int gate_column_, mix_column_, logit_column_, columns_;
   torch::Tensor bias_H_, log_rate_H_, write_bias_H_, convolution_CW_, convolution_bias_C_, skip_H_, directions_FC_;
   torch::Tensor head_norm_K_;
   torch::Tensor projected_, features_, write_, log_decay_, one_, answer_, window_;

@@ -16,16 +16,11 @@ constexpr int kResident = 3;  // blocks a multiprocessor of the backward kernel
 
 __host__ __device__ constexpr int scalar_gates(int heads) { return (2 * heads + kVector - 1) / kVector * kVector; }
 
-// Whether there is a gate for every channel.
-__host__ __device__ constexpr bool gates_channels(Mix mix, AnswerGate gate) {
-  return mix == Mix::kVector || (mix == Mix::kNone && gate != AnswerGate::kNone);
-}
-
 // Where the vectors of one (row, head) stand.
 struct Place {
   unsigned item, head;
-  bool holds, holds_answer;  // this lane holds a vector of it
-  std::int64_t out, answer, projected, gate, values;
+  bool holds, holds_answer;                           // this lane holds a vector of it
+  std::int64_t out, answer, projected, gate, values;  // gate: of any gate with one for every channel
 
   __device__ Place(const Answer& input, unsigned of_all, bool inside, int first) : item(inside ? of_all : 0) {
     const unsigned heads = input.heads, row = item / heads;
@@ -46,20 +41,22 @@ __device__ float skip_of(const Answer& input, unsigned head) {
 }
 
 // Loads before anything is computed: memory is the limit.
-template <Mix kMix, class Lane>
+template <class Form, class Lane>
 __device__ AnswerItem<Lane> load_item(const Answer& input, const Place& place) {
   using T = typename Lane::Element;
-  const T* const gates = static_cast<const T*>(input.gate);
+  const T* const mix_gates = static_cast<const T*>(input.mix_gate);
   AnswerItem<Lane> item{};
   item.answer = {place.holds_answer, static_cast<const T*>(input.answer) + place.answer};
-  if constexpr (kMix != Mix::kNone) item.window = {place.holds, static_cast<const T*>(input.window) + place.out};
-  if (gates_channels(kMix, input.kind.gate)) item.gate = {place.holds, gates + place.gate};
-  if constexpr (kMix == Mix::kScalar) {
-    item.fast_gate = static_cast<float>(gates[place.projected + 2 * place.head]);
-    item.window_gate = static_cast<float>(gates[place.projected + 2 * place.head + 1]);
+  if constexpr (Form::mix != Mix::kNone) item.window = {place.holds, static_cast<const T*>(input.window) + place.out};
+  if (Form::gates && input.kind.gate != AnswerGate::kNone)
+    item.gate = {place.holds, static_cast<const T*>(input.gate) + place.gate};
+  if constexpr (Form::mix == Mix::kVector) item.mix_gate = {place.holds, mix_gates + place.gate};
+  if constexpr (Form::mix == Mix::kScalar) {
+    item.fast_gate = static_cast<float>(mix_gates[place.projected + 2 * place.head]);
+    item.window_gate = static_cast<float>(mix_gates[place.projected + 2 * place.head + 1]);
   }
   item.one = input.one == nullptr ? 1 : input.one[place.item];
-  if constexpr (kMix == Mix::kNone) {
+  if constexpr (Form::mix == Mix::kNone) {
     item.skip = skip_of(input, place.head);
     item.values = {place.holds_answer && input.skip_H != nullptr, static_cast<const T*>(input.values) + place.values};
   }
@@ -73,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
   const Lane lane;
   const unsigned item = blockIdx.x * Lane::kHeads + threadIdx.x / kLanes;
   const Place place(input, item, item < static_cast<unsigned>(input.rows) * input.heads, lane.first());
-  const auto stored = load_item<Form::mix, Lane>(input, place);
+  const auto stored = load_item<Form, Lane>(input, place);
   // The weight by way of shared memory, where a lane reads it as a vector.
   float* const weight = &shared[0].x;
   if (const int c = threadIdx.x; c < kLanes * kVector) weight[c] = c < input.kind.channels ? input.weight[c] : 0.0f;
@@ -117,19 +114,21 @@ __global__ void __launch_bounds__(kThreads, kResident)
   for (unsigned begin = blockIdx.x * Lane::kHeads; begin < items; begin += working) {
     const bool inside = works && begin + slot < items;
     const Place place(input, begin + slot, inside, first);
-    const auto stored = load_item<Form::mix, Lane>(input, place);
+    const auto stored = load_item<Form, Lane>(input, place);
     const StoredVector<T> d_out(place.holds, static_cast<const T*>(gradient.out) + place.out);
     const auto d = answered_backward<Form>(input.kind, lane, stored, weight, d_out.floats(), weight_sum);
     if (Form::mix == Mix::kNone && input.skip_H != nullptr)
       skip_sum += product_sum(lane, d.answer, stored.values.floats());
-    T* const d_gates = static_cast<T*>(gradient.gate);
+    T* const d_mix_gates = static_cast<T*>(gradient.mix_gate);
     if (place.holds_answer) store_vector(static_cast<T*>(gradient.answer) + place.answer, d.answer);
     if (place.holds) {
       if constexpr (Form::mix != Mix::kNone) store_vector(static_cast<T*>(gradient.window) + place.out, d.window);
-      if (gates_channels(Form::mix, input.kind.gate)) store_vector(d_gates + place.gate, d.gate);
+      if (Form::gates && input.kind.gate != AnswerGate::kNone)
+        store_vector(static_cast<T*>(gradient.gate) + place.gate, d.gate);
+      if constexpr (Form::mix == Mix::kVector) store_vector(d_mix_gates + place.gate, d.mix_gate);
     }
     if (Form::mix == Mix::kScalar && inside) {
-      T* const row = d_gates + place.projected;
+      T* const row = d_mix_gates + place.projected;
       if (first == 0) {
         row[2 * place.head] = static_cast<T>(d.fast_gate);
         row[2 * place.head + 1] = static_cast<T>(d.window_gate);
@@ -165,14 +164,14 @@ void check(const Answer& input) {
   const auto refuse = [](const char* why) { throw std::runtime_error(std::string("answers of fast weights: ") + why); };
   const bool mixes = input.kind.mix != Mix::kNone;
   if (input.kind.branch_norm && !mixes) refuse("branch_norm without a mix");
-  if (mixes && input.kind.gate != AnswerGate::kNone) refuse("a mix with an output gate");
   if (mixes && input.skip_H != nullptr) refuse("a mix with a skip");
   if (mixes && input.window == nullptr) refuse("a mix without a window");
   const int answer = input.kind.channels + (input.kind.norm == AnswerNorm::kNone ? 0 : 1);
   if (input.rows < 1 || input.heads < 1 || input.kind.channels < 1 || input.kind.channels > input.padded ||
       answer > input.features_padded || input.padded % kVector != 0 || input.features_padded % kVector != 0 ||
       lanes_width(input) > kMaxPadded || input.projected_stride % kVector != 0 ||
-      (input.gate == nullptr && gate_columns(input.kind, input.heads, input.padded) > 0) ||
+      (input.gate == nullptr && gate_columns(input.kind.gate, input.heads, input.padded) > 0) ||
+      (input.mix_gate == nullptr && mix_columns(input.kind.mix, input.heads, input.padded) > 0) ||
       (input.skip_H != nullptr && (input.kind.norm != AnswerNorm::kNone || input.values_stride % kVector != 0)) ||
       input.rows * input.heads > std::numeric_limits<int>::max())
     throw std::runtime_error(
@@ -214,9 +213,10 @@ unsigned blocks_of_all(const Answer& input) {
 
 }  // namespace
 
-int gate_columns(const AnswerKind& kind, int heads, int padded) {
-  if (gates_channels(kind.mix, kind.gate)) return heads * padded;
-  return kind.mix == Mix::kScalar ? scalar_gates(heads) : 0;
+int gate_columns(AnswerGate gate, int heads, int padded) { return gate == AnswerGate::kNone ? 0 : heads * padded; }
+
+int mix_columns(Mix mix, int heads, int padded) {
+  return mix == Mix::kVector ? heads * padded : mix == Mix::kScalar ? scalar_gates(heads) : 0;
 }
 
 void answer_forward(const Answer& input, void* out, cudaStream_t stream) {

@@ -20,27 +20,35 @@ enum class Mix { kNone, kSum, kScalar, kVector };
 
 struct AnswerKind {
   AnswerNorm norm;  // its channel stands behind the answer's
-  AnswerGate gate;  // not with a mix, which has its own
-  int channels;     // C
-  float epsilon;    // of every rms
+  AnswerGate gate;
+  int channels;   // C
+  float epsilon;  // of every rms
   Mix mix = Mix::kNone;
   bool branch_norm = false;  // of a mix
 };
 
-// What of a kind a kernel has at compile time: registers are short, and most answers have no divisor.
-template <Mix kMix, bool kBranchNorm, bool kDivides>
+// What of a kind a kernel has at compile time: registers are short, most answers have no divisor, and most mixes no
+// output gate.
+template <Mix kMix, bool kBranchNorm, bool kDivides, bool kGates>
 struct AnswerForm {
   static constexpr Mix mix = kMix;
   static constexpr bool branch_norm = kBranchNorm, divides = kDivides;
+  static constexpr bool gates = kGates;  // whether the kind may have an output gate
 };
 // Calls function with the kind's form.
 template <class Function>
 void with_form(const AnswerKind& kind, const Function& function) {
-  const auto with = [&]<Mix kMix, bool kBranchNorm>() {
+  const auto with_gates = [&]<Mix kMix, bool kBranchNorm, bool kGates>() {
     if (kind.norm == AnswerNorm::kNone)
-      function(AnswerForm<kMix, kBranchNorm, false>());
+      function(AnswerForm<kMix, kBranchNorm, false, kGates>());
     else
-      function(AnswerForm<kMix, kBranchNorm, true>());
+      function(AnswerForm<kMix, kBranchNorm, true, kGates>());
+  };
+  const auto with = [&]<Mix kMix, bool kBranchNorm>() {
+    if (kMix == Mix::kNone || kind.gate != AnswerGate::kNone)
+      with_gates.template operator()<kMix, kBranchNorm, true>();
+    else
+      with_gates.template operator()<kMix, kBranchNorm, kMix == Mix::kNone>();
   };
   const auto with_mix = [&]<Mix kMix>() {
     if (kind.branch_norm)
@@ -75,7 +83,8 @@ PASSES_INLINE typename Lane::Vector with_skip(const typename Lane::Vector& answe
 template <class Lane>
 struct AnswerItem {
   typename Lane::Stored answer, window;
-  typename Lane::Stored gate;                    // x of an output gate and of Mix::kVector
+  typename Lane::Stored gate;                    // x of the output gate
+  typename Lane::Stored mix_gate;                // x of Mix::kVector
   typename Lane::Number fast_gate, window_gate;  // x of Mix::kScalar
   typename Lane::Number one;                     // 1 in the memory's scale, of AnswerNorm::kAtLeastOne
   typename Lane::Number skip;                    // without a mix: what the values are multiplied with
@@ -115,7 +124,7 @@ class MixGate {
     if constexpr (kMix == Mix::kScalar)
       fast_ = Lane::sigmoid(item.fast_gate), window_ = Lane::sigmoid(item.window_gate);
     if constexpr (kMix == Mix::kVector) {
-      channels_ = Lane::floats(item.gate);
+      channels_ = Lane::floats(item.mix_gate);
       PASSES_UNROLL
       for (int i = 0; i < Lane::kHeld; ++i) channels_.x[i] = Lane::sigmoid(channels_.x[i]);
     }
@@ -205,7 +214,7 @@ PASSES_INLINE typename Lane::Vector answered(const AnswerKind& kind, const Lane&
   typename Lane::Vector out = NormedAnswer<Form, Lane>(kind, lane, item, MixGate<Form::mix, Lane>(item)).n;
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i) out.x[i] *= weight.x[i];
-  if (Form::mix == Mix::kNone && kind.gate != AnswerGate::kNone) {
+  if (Form::gates && kind.gate != AnswerGate::kNone) {
     const typename Lane::Vector gate = Lane::floats(item.gate);
     PASSES_UNROLL
     for (int i = 0; i < Lane::kHeld; ++i) out.x[i] *= gate_factor<Lane>(kind.gate, gate.x[i]);
@@ -215,7 +224,7 @@ PASSES_INLINE typename Lane::Vector answered(const AnswerKind& kind, const Lane&
 
 template <class Lane>
 struct AnswerItemGradient {
-  typename Lane::Vector answer, window, gate;
+  typename Lane::Vector answer, window, gate, mix_gate;
   typename Lane::Number fast_gate, window_gate;
 };
 // The weight's gradient is added to d_weight.
@@ -231,7 +240,7 @@ PASSES_INLINE AnswerItemGradient<Lane> answered_backward(const AnswerKind& kind,
   const NormedAnswer<Form, Lane> normed(kind, lane, item, gate);
   AnswerItemGradient<Lane> d{};
   Vector d_m = d_out;  // of n at first, then of m
-  if (Form::mix == Mix::kNone && kind.gate != AnswerGate::kNone) {
+  if (Form::gates && kind.gate != AnswerGate::kNone) {
     const Vector x = Lane::floats(item.gate);
     PASSES_UNROLL
     for (int i = 0; i < Lane::kHeld; ++i) {
@@ -252,7 +261,7 @@ PASSES_INLINE AnswerItemGradient<Lane> answered_backward(const AnswerKind& kind,
     for (int i = 0; i < Lane::kHeld; ++i) {
       d.answer.x[i] = d_m.x[i] * gate.of_fast(i);
       d.window.x[i] = d_m.x[i] * gate.of_window(i);
-      if constexpr (Form::mix == Mix::kVector) d.gate.x[i] = d.answer.x[i] * (o.x[i] - w.x[i]) * gate.of_window(i);
+      if constexpr (Form::mix == Mix::kVector) d.mix_gate.x[i] = d.answer.x[i] * (o.x[i] - w.x[i]) * gate.of_window(i);
     }
     if constexpr (Form::mix == Mix::kScalar) {
       d.fast_gate = product_sum(lane, d.answer, o) * (1 - gate.of_fast(0));

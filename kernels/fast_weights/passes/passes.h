@@ -77,9 +77,11 @@ std::array<GradientSum, 2> strengths_sums(const Strengths& input, const void* sc
                                           float* d_log_rate_H);
 GradientSum write_bias_sum(const Strengths& input, const void* scratch, float* d_write_bias_H);
 
-// Columns of a projection that hold the gate: an output gate or Mix::kVector H * padded, Mix::kScalar those of the
-// memory and the window of every head in turn and padding to a multiple of 8, and else none.
-int gate_columns(const AnswerKind& kind, int heads, int padded);
+// Columns of a projection that hold an output gate, H * padded.
+int gate_columns(AnswerGate gate, int heads, int padded);
+// And a mix's: of Mix::kVector H * padded, of Mix::kScalar those of the memory and the window of every head in turn and
+// padding to a multiple of 8, and else none.
+int mix_columns(Mix mix, int heads, int padded);
 
 struct Answer {
   AnswerKind kind;
@@ -87,10 +89,11 @@ struct Answer {
   int heads, padded, features_padded;
   Dtype dtype;
   std::int64_t projected_stride;
-  const void* gate;     // the projection's first gate column; not read where there is none
-  const void* answer;   // [rows, H, features_padded]
-  const float* weight;  // [C]
-  const float* one;     // of AnswerNorm::kAtLeastOne, [rows, H], > 0: 1 in the memory's scale; null: 1
+  const void* gate;      // the projection's first column of the output gate; not read where there is none
+  const void* mix_gate;  // and of the mix's
+  const void* answer;    // [rows, H, features_padded]
+  const float* weight;   // [C]
+  const float* one;      // of AnswerNorm::kAtLeastOne, [rows, H], > 0: 1 in the memory's scale; null: 1
   // With skip_H, of AnswerNorm::kNone without a mix, the answer is answer + skip_scale skip_H values; null: none.
   const float* skip_H;
   float skip_scale;
@@ -104,7 +107,8 @@ void answer_forward(const Answer& input, void* out, cudaStream_t stream);
 std::size_t answer_backward_scratch_bytes(const Answer& input);
 struct AnswerGradient {
   const void* out;  // [rows, H, padded]
-  void* gate;       // the projection's gradient at the first gate column
+  void* gate;       // the projection's gradient at the first column of the output gate
+  void* mix_gate;   // and of the mix's
   void* answer;
   void* window;  // of a mix
 };

@@ -134,19 +134,18 @@ StrengthLogits<double> logits_of(const StrengthsReference& input, std::size_t i)
 std::size_t answer_width(const AnswerReference& input) {
   return input.kind.channels + (input.kind.norm != AnswerNorm::kNone ? 1 : 0);
 }
-std::size_t gate_width(const AnswerReference& input) {
-  return input.kind.mix == Mix::kScalar ? 2 : input.kind.channels;
-}
+std::size_t mix_width(const AnswerReference& input) { return input.kind.mix == Mix::kScalar ? 2 : input.kind.channels; }
 
 // Of head i of all rows.
 AnswerItem<WholeHead> answer_item(const AnswerReference& input, std::size_t i) {
-  const std::size_t channels = input.kind.channels, width = answer_width(input), gates = gate_width(input);
-  const WholeHead::Vector gate = vector_of(input.gate, i * gates, gates);
+  const std::size_t channels = input.kind.channels, width = answer_width(input), gates = mix_width(input);
+  const WholeHead::Vector mix_gate = vector_of(input.mix_gate, i * gates, gates);
   return {.answer = vector_of(input.answer, i * width, width),
           .window = vector_of(input.window, i * channels, channels),
-          .gate = gate,
-          .fast_gate = gate.x[0],
-          .window_gate = gate.x[1],
+          .gate = vector_of(input.gate, i * channels, channels),
+          .mix_gate = mix_gate,
+          .fast_gate = mix_gate.x[0],
+          .window_gate = mix_gate.x[1],
           .one = input.one.empty() ? 1 : input.one[i],
           .skip = input.skip_H.empty() ? 0 : input.skip_scale * input.skip_H[i % input.skip_H.size()],
           .values = vector_of(input.values, i * channels, channels)};
@@ -250,11 +249,11 @@ Numbers answer_reference(const AnswerReference& input) {
 }
 
 AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, const Numbers& d_out) {
-  const std::size_t channels = input.kind.channels, width = answer_width(input), gates = gate_width(input);
+  const std::size_t channels = input.kind.channels, width = answer_width(input), gates = mix_width(input);
   const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
   const WholeHead::Vector weight = vector_of(input.weight, 0, channels);
   WholeHead::Vector d_weight{};
-  AnswerReferenceGradient d{{}, {}, {}, Numbers(input.skip_H.size()), {}, {}};
+  AnswerReferenceGradient d{{}, {}, {}, Numbers(input.skip_H.size()), {}, {}, {}};
   const auto append = [](Numbers& to, const double* from, std::size_t size) { to.insert(to.end(), from, from + size); };
   with_form(input.kind, [&]<class Form>(Form) {
     for (std::size_t i = 0; i < input.answer.size() / width; ++i) {
@@ -263,7 +262,8 @@ AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, 
           answered_backward<Form>(input.kind, lane, item, weight, vector_of(d_out, i * channels, channels), d_weight);
       append(d.answer, own.answer.x, width);
       const double scalars[] = {own.fast_gate, own.window_gate};
-      if (!input.gate.empty()) append(d.gate, input.kind.mix == Mix::kScalar ? scalars : own.gate.x, gates);
+      if (!input.gate.empty()) append(d.gate, own.gate.x, channels);
+      if (!input.mix_gate.empty()) append(d.mix_gate, input.kind.mix == Mix::kScalar ? scalars : own.mix_gate.x, gates);
       if (!input.window.empty()) append(d.window, own.window.x, channels);
       if (input.skip_H.empty()) continue;
       d.skip_H[i % input.skip_H.size()] += input.skip_scale * product_sum(lane, own.answer, item.values);

@@ -61,17 +61,18 @@ StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference
 struct AnswerReference {
   AnswerKind kind;
   Numbers answer;  // [rows, H, C], with an answer norm [rows, H, C + 1]
-  Numbers gate;    // [rows, H, C], of Mix::kScalar [rows, H, 2]; empty: none
+  Numbers gate;    // [rows, H, C]; empty: none
   Numbers weight;  // [C]
   Numbers one;     // of AnswerNorm::kAtLeastOne, [rows, H]; empty: 1
   Numbers skip_H;  // with it the answer is answer + skip_scale skip_H values; empty: none
   double skip_scale;
-  Numbers values;       // [rows, H, C]
-  Numbers window = {};  // of a mix, [rows, H, C]
+  Numbers values;         // [rows, H, C]
+  Numbers window = {};    // of a mix, [rows, H, C]
+  Numbers mix_gate = {};  // [rows, H, C], of Mix::kScalar [rows, H, 2]; empty: none
 };
 Numbers answer_reference(const AnswerReference& input);  // [rows, H, C]
 struct AnswerReferenceGradient {
-  Numbers answer, gate, weight, skip_H, values, window;
+  Numbers answer, gate, weight, skip_H, values, window, mix_gate;
 };
 AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, const Numbers& d_out);
 

@@ -138,7 +138,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     weights.query_DD = query_->weight;
     weights.key_DD = key_->weight;
     weights.value_DD = value_->weight;
-    if (gate_) weights.gate_GD = gate_->weight;
+    if (gate_) weights.gate_DD = gate_->weight;
     if (convolution_) weights.convolution_CW = convolution_->weight_CW();
     if (convolution_) weights.convolution_bias_C = convolution_->bias_C();
     weights.skip_H = skip_H_;

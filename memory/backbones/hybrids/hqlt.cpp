@@ -4,9 +4,9 @@
 //   steps of its channel, as in the published runs of parity and modular arithmetic. The window sees q = dropout(Wq x)
 //   and k = dropout(Wk x), turned by RoPE, the fast weights l2-normalised silu(q), silu(k). vector: g = sigmoid(Wg x)
 //   per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW + b o_KV; sum: o = o_FW + o_KV.
-//   Then RMS-normalised per head, and Wo. With branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW)
-//   and o_KV / rms(o_KV), rms(o) = sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far
-//   smaller than o_KV.
+//   Then RMS-normalised per head, with output_gate times silu(Wu x) as in those published runs, and Wo. With
+//   branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW) and o_KV / rms(o_KV), rms(o) = sqrt(mean o^2
+//   + 1e-6) over a head's channels: at the first weights o_FW is far smaller than o_KV.
 #include "memory/backbones/hybrids/hqlt.h"
 
 #include <cstddef>
@@ -37,6 +37,8 @@ HqltMixerBase::HqltMixerBase(const HqltSharedOptions& options, const FastWeights
   }
   if (gate_width(options) > 0)
     gate_ = register_module("gate", first_weights(options).inner_map(options.width, gate_width(options)));
+  if (options.output_gate)
+    output_gate_ = register_module("output_gate", first_weights(options).inner_map(options.width, options.width));
   head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
   output_ = register_module("output", first_weights(options).output_map(options.width, options.width));
 }
@@ -60,9 +62,10 @@ Support HqltMixerBase::supports_shared(const HqltSharedOptions& options) {
 
 std::int64_t HqltMixerBase::own_multiply_adds(const HqltSharedOptions& options) {
   const std::int64_t width = options.width;
-  // Projections; two passes over the window: scores, values; the convolution.
+  // Projections; two passes over the window: scores, values; the convolution; the output gate.
   return 4 * width * width + width * gate_width(options) + 2 * width * options.window +
-         (options.convolution ? 3 * width * FastWeightsOptions::kConvolutionWidth : 0);
+         (options.convolution ? 3 * width * FastWeightsOptions::kConvolutionWidth : 0) +
+         (options.output_gate ? width * width : 0);
 }
 
 std::int64_t HqltMixerBase::gate_width(const HqltSharedOptions& options) {
@@ -128,7 +131,8 @@ Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tens
       if (options_.mixing == Mixing::kScalar) view->window_gate_BH = gate.select(-1, 1);
     }
   }
-  return apply_linear(output_, join_heads(head_norm_->forward(mixed)));
+  const Tensor normed_BTD = join_heads(head_norm_->forward(mixed));
+  return apply_linear(output_, output_gate_ ? normed_BTD * torch::silu(apply_linear(output_gate_, x)) : normed_BTD);
 }
 
 cuda::FastWeightsWeights HqltMixerBase::fused_weights() const {
@@ -136,7 +140,8 @@ cuda::FastWeightsWeights HqltMixerBase::fused_weights() const {
   weights.query_DD = query_->weight;
   weights.key_DD = key_->weight;
   weights.value_DD = value_->weight;
-  if (gate_) weights.gate_GD = gate_->weight;
+  if (output_gate_) weights.gate_DD = output_gate_->weight;
+  if (gate_) weights.mix_gate_GD = gate_->weight;
   weights.head_norm_K = head_norm_->weight();
   weights.output_DD = output_->weight;
   return weights;
@@ -229,6 +234,7 @@ void HqltSharedOptions::list_options(OptionList& list) {
   list_positions(list, positions);
   list_beta_factor(list, beta_factor);
   list_convolution(list, convolution);
+  list.add("output_gate", output_gate, "the heads' normalised outputs are multiplied by silu of a map of the input");
   list_training(list);
 }
 
@@ -246,6 +252,7 @@ FastWeightsOptions HqltSharedOptions::fast_weight_options() const {
   options.beta_factor = beta_factor;
   options.weight_std = weight_std;
   options.output_weights = output_weights;
+  options.output_gate = output_gate ? OutputGate::kSilu : OutputGate::kNone;
   return options;
 }
 
@@ -283,7 +290,7 @@ FastWeightsOptions HqltOptions::fast_weight_options() const {
   FastWeightsOptions options = parse_fast_weights(fast_weights);
   options.convolution = options.convolution_bias = options.skip = false;
   options.value_silu = true;
-  options.output_gate = OutputGate::kNone;
+  options.output_gate = shared.output_gate;
   options.width = shared.width;
   options.layers = shared.layers;
   options.heads = shared.heads;

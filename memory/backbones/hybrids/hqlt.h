@@ -101,7 +101,8 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   FastWeightMemory memory_;
   std::shared_ptr<ShortConvolution> convolution_;  // null without
   std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
-  torch::nn::Linear gate_{nullptr};  // none with Mixing::kSum
+  torch::nn::Linear gate_{nullptr};         // none with Mixing::kSum
+  torch::nn::Linear output_gate_{nullptr};  // none without an output gate
   std::shared_ptr<RmsNorm> head_norm_;
   torch::nn::Linear output_{nullptr};
 

@@ -152,6 +152,7 @@ TEST_CASE("fast weights' passes refuse shapes outside the contract") {
                         nullptr,
                         nullptr,
                         nullptr,
+                        nullptr,
                         0,
                         nullptr,
                         0,
@@ -195,6 +196,7 @@ TEST_CASE("a mix of fast weights' answers with a window's refuses what is outsid
       .dtype = Dtype::kFloat32,
       .projected_stride = 400,
       .gate = nullptr,
+      .mix_gate = nullptr,
       .answer = nullptr,
       .weight = nullptr,
       .one = nullptr,
@@ -215,10 +217,9 @@ TEST_CASE("a mix of fast weights' answers with a window's refuses what is outsid
   CHECK(refused(call([](passes::Answer& a) { a.projected_stride = 401; })));
   CHECK(refused(call([](passes::Answer& a) { a.rows = 0; })));
   CHECK(refused(call([](passes::Answer& a) { a.kind.mix = passes::Mix::kScalar; })));  // without gates
+  CHECK(refused(call([](passes::Answer& a) { a.kind.gate = passes::AnswerGate::kSilu; })));
   CHECK_THROWS_WITH(call([](passes::Answer& a) { a.kind.mix = passes::Mix::kNone, a.kind.branch_norm = true; })(),
                     "answers of fast weights: branch_norm without a mix");
-  CHECK_THROWS_WITH(call([](passes::Answer& a) { a.kind.gate = passes::AnswerGate::kSilu; })(),
-                    "answers of fast weights: a mix with an output gate");
   CHECK_THROWS_WITH(call([&](passes::Answer& a) { a.skip_H = &number; })(),
                     "answers of fast weights: a mix with a skip");
   CHECK_THROWS_WITH(call([](passes::Answer& a) { a.window = nullptr; })(),
@@ -227,15 +228,13 @@ TEST_CASE("a mix of fast weights' answers with a window's refuses what is outsid
 
 TEST_CASE("the gates of fast weights' answers have columns in multiples of eight") {
   namespace passes = fast_weight_passes;
-  const auto columns = [](passes::AnswerGate gate, passes::Mix mix, int heads) {
-    return passes::gate_columns({passes::AnswerNorm::kNone, gate, 50, 1e-5f, mix}, heads, 56);
-  };
-  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kNone, 3) == 0);
-  CHECK(columns(passes::AnswerGate::kSilu, passes::Mix::kNone, 3) == 168);
-  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kSum, 3) == 0);
-  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kScalar, 3) == 8);
-  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kScalar, 5) == 16);
-  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kVector, 3) == 168);
+  CHECK(passes::gate_columns(passes::AnswerGate::kNone, 3, 56) == 0);
+  CHECK(passes::gate_columns(passes::AnswerGate::kSilu, 3, 56) == 168);
+  CHECK(passes::mix_columns(passes::Mix::kNone, 3, 56) == 0);
+  CHECK(passes::mix_columns(passes::Mix::kSum, 3, 56) == 0);
+  CHECK(passes::mix_columns(passes::Mix::kScalar, 3, 56) == 8);
+  CHECK(passes::mix_columns(passes::Mix::kScalar, 5, 56) == 16);
+  CHECK(passes::mix_columns(passes::Mix::kVector, 3, 56) == 168);
 }
 
 TEST_CASE("Hadamard memory refuses shapes outside the contract") {

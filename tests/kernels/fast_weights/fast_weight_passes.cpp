@@ -153,6 +153,7 @@ void check_answer(const AnswerCase& c) {
                          columns(expected.answer, c.answer(), c.channels, 1)) <=
           (c.mixes() ? 2 : 1) * gradient_tolerance(c.dtype));
   if (c.gated()) CHECK(relative_error(device.gate_result(), expected.gate) <= gradient_tolerance(c.dtype));
+  if (c.mix_gated()) CHECK(relative_error(device.mix_gate_result(), expected.mix_gate) <= gradient_tolerance(c.dtype));
   if (c.mixes()) CHECK(relative_error(device.window_result(), expected.window) <= gradient_tolerance(c.dtype));
   CHECK(relative_error(download(device.d_weight, Dtype::kFloat32), expected.weight) <= kSumTolerance);
   if (!c.skip) return;
@@ -169,7 +170,7 @@ std::vector<AnswerCase> answer_cases(std::initializer_list<int> widths, std::ini
     for (const int width : widths)
       for (const int n : rows)
         for (const AnswerNorm norm : {AnswerNorm::kNone, AnswerNorm::kSum, AnswerNorm::kAtLeastOne})
-          for (const AnswerGate gate : {AnswerGate::kNone, AnswerGate::kSilu, AnswerGate::kSigmoid}) {
+          for (const AnswerGate gate : kAnswerGates) {
             all.push_back({norm, gate, n, 2, width, width == 50 ? 104 : 8, dtype});
             for (const int heads : {1, 2, 3, 70})  // more than a block of one row has slots, and no divisor of them
               if (norm == AnswerNorm::kNone && (heads < 70 || n < 100)) {
@@ -192,7 +193,8 @@ std::vector<AnswerCase> mix_cases(std::initializer_list<int> widths, std::initia
         for (const passes::Mix mix : {passes::Mix::kSum, passes::Mix::kScalar, passes::Mix::kVector})
           for (const AnswerNorm norm : {AnswerNorm::kNone, AnswerNorm::kSum, AnswerNorm::kAtLeastOne})
             for (const bool branch_norm : {false, true}) {
-              AnswerCase c{norm, AnswerGate::kNone, n, heads, width, width == 50 ? 104 : 8, dtype};
+              AnswerCase c{norm, kAnswerGates[all.size() % kAnswerGates.size()], n, heads, width, width == 50 ? 104 : 8,
+                           dtype};
               c.scaled = norm == AnswerNorm::kAtLeastOne && heads % 2 == 0;
               c.mix = mix, c.branch_norm = branch_norm;
               heads = heads % 5 + 1;
@@ -294,9 +296,9 @@ TEST_CASE("NaN in one row of a mix of fast weights reaches no other row") {
     CHECK(same(&AnswerDevice::d_answer, c.heads * c.answer_padded(), 5, 7));
     CHECK(same(&AnswerDevice::d_window, padded, 5, 7));
     const auto gates = [&](const AnswerDevice& device) {
-      return columns(download(device.d_gate, c.dtype), c.stride(), 0, c.gate_columns());
+      return columns(download(device.d_gates, c.dtype), c.stride(), 0, c.gate_columns() + c.mix_columns());
     };
-    CHECK(equal_but_for(gates(clean), gates(dirty), c.gate_columns(), 5, 7));
+    CHECK(equal_but_for(gates(clean), gates(dirty), c.gate_columns() + c.mix_columns(), 5, 7));
     CHECK(std::isnan(download(dirty.out, c.dtype)[5 * padded]));
   }
 }
@@ -358,7 +360,7 @@ TEST_CASE("the same passes of fast weights give the same bits 1,000 times") {
                                scaled_device.d_projected.to_host(),
                                scaled_device.d_write_bias.to_host(),
                                answer_device.d_answer.to_host(),
-                               answer_device.d_gate.to_host(),
+                               answer_device.d_gates.to_host(),
                                answer_device.d_weight.to_host(),
                                skipped_device.d_answer.to_host(),
                                skipped_device.d_skip.to_host(),
@@ -368,7 +370,7 @@ TEST_CASE("the same passes of fast weights give the same bits 1,000 times") {
                                mix_device.out.to_host(),
                                mix_device.d_answer.to_host(),
                                mix_device.d_window.to_host(),
-                               mix_device.d_gate.to_host(),
+                               mix_device.d_gates.to_host(),
                                mix_device.d_weight.to_host()};
           }) == 0);
   }

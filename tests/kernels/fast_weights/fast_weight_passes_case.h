@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -302,6 +303,8 @@ struct StrengthsDevice {
 
 // ---- The answer
 
+constexpr std::array kAnswerGates{passes::AnswerGate::kNone, passes::AnswerGate::kSilu, passes::AnswerGate::kSigmoid};
+
 struct AnswerCase {
   passes::AnswerNorm norm;
   passes::AnswerGate gate;
@@ -315,15 +318,17 @@ struct AnswerCase {
 
   passes::AnswerKind kind() const { return {norm, gate, channels, 1e-5f, mix, branch_norm}; }
   bool mixes() const { return mix != passes::Mix::kNone; }
-  int gate_columns() const { return passes::gate_columns(kind(), heads, padded()); }
+  int gate_columns() const { return passes::gate_columns(gate, heads, padded()); }
   bool gated() const { return gate_columns() > 0; }
-  // A head's, and as they are padded; of Mix::kScalar all heads' together.
-  int gate_width() const { return mix == passes::Mix::kScalar ? 2 * heads : channels; }
-  int gate_padded() const { return mix == passes::Mix::kScalar ? gate_columns() : padded(); }
+  int mix_columns() const { return passes::mix_columns(mix, heads, padded()); }
+  bool mix_gated() const { return mix_columns() > 0; }
+  // A mix's gates of a head, and as they are padded; of Mix::kScalar all heads' together.
+  int mix_width() const { return mix == passes::Mix::kScalar ? 2 * heads : channels; }
+  int mix_padded() const { return mix == passes::Mix::kScalar ? mix_columns() : padded(); }
   int answer() const { return channels + (norm == passes::AnswerNorm::kNone ? 0 : 1); }
   int padded() const { return padded_to_vectors(channels); }
   int answer_padded() const { return std::max(features_padded, padded_to_vectors(answer())); }
-  int stride() const { return gate_columns() + kBehind; }
+  int stride() const { return gate_columns() + mix_columns() + kBehind; }
   std::size_t items() const { return static_cast<std::size_t>(rows) * heads; }
   int values_stride() const { return heads * answer_padded() + kBehind; }
   std::string name() const {
@@ -349,7 +354,9 @@ inline AnswerProblem make_answer(const AnswerCase& c) {
     for (std::size_t i = c.channels; i < p.input.answer.size(); i += c.answer())
       p.input.answer[i] = c.norm == passes::AnswerNorm::kSum ? rounded(0.5 + std::abs(normal(rng)), c.dtype)
                                                              : rounded(1.5 * normal(rng), c.dtype);
-  if (c.gated()) p.input.gate = normals(rng, c.rows * c.gate_columns() / c.gate_padded() * c.gate_width(), c.dtype);
+  if (c.gated()) p.input.gate = normals(rng, c.items() * c.channels, c.dtype);
+  if (c.mix_gated())
+    p.input.mix_gate = normals(rng, c.rows * c.mix_columns() / c.mix_padded() * c.mix_width(), c.dtype);
   if (c.mixes()) p.input.window = normals(rng, c.items() * c.channels, c.dtype, 0.03);
   p.input.weight = normals(rng, c.channels, Dtype::kFloat32);
   p.d_out = normals(rng, c.items() * c.channels, c.dtype);
@@ -365,8 +372,8 @@ inline AnswerProblem make_answer(const AnswerCase& c) {
 
 struct AnswerDevice {
   AnswerCase c;
-  DeviceBytes answer, gate, weight, one, skip, values, window, d_out, out, d_answer, d_gate, d_weight, d_skip, d_values,
-      d_window, scratch;
+  DeviceBytes answer, gates, weight, one, skip, values, window, d_out, out, d_answer, d_gates, d_weight, d_skip,
+      d_values, d_window, scratch;
 
   AnswerDevice(const AnswerCase& of, const AnswerProblem& p)
       : c(of),
@@ -380,10 +387,15 @@ struct AnswerDevice {
       d_values = upload(in_rows(p.d_values), c.dtype);
     }
     if (c.mixes()) window = upload(with_padding(p.input.window, c.channels, c.padded()), c.dtype);
-    if (c.gated())
-      gate = upload(with_padding(with_padding(p.input.gate, c.gate_width(), c.gate_padded()), c.gate_columns(),
-                                 c.stride(), std::nan("")),
-                    c.dtype);
+    // Rows of the output gate, the mix's gates, and NaN.
+    Numbers rows(static_cast<std::size_t>(c.rows) * c.stride(), std::nan(""));
+    const auto put = [&](const Numbers& block, int columns, int first) {
+      for (std::size_t i = 0; i < block.size(); ++i) rows[i / columns * c.stride() + first + i % columns] = block[i];
+    };
+    if (c.gated()) put(with_padding(p.input.gate, c.channels, c.padded()), c.gate_columns(), 0);
+    if (c.mix_gated())
+      put(with_padding(p.input.mix_gate, c.mix_width(), c.mix_padded()), c.mix_columns(), c.gate_columns());
+    gates = upload(rows, c.dtype);
   }
 
   void run() {
@@ -394,7 +406,8 @@ struct AnswerDevice {
                                .features_padded = c.answer_padded(),
                                .dtype = c.dtype,
                                .projected_stride = c.stride(),
-                               .gate = c.gated() ? gate.data() : nullptr,
+                               .gate = c.gated() ? gates.data() : nullptr,
+                               .mix_gate = c.mix_gated() ? behind_gate(gates) : nullptr,
                                .answer = answer.data(),
                                .weight = floats(weight),
                                .one = c.scaled ? floats(one) : nullptr,
@@ -404,12 +417,13 @@ struct AnswerDevice {
                                .values_stride = c.values_stride(),
                                .window = c.mixes() ? window.data() : nullptr};
     poison(out, c.items() * c.padded(), c.dtype), poison(d_answer, c.items() * c.answer_padded(), c.dtype);
-    poison(d_gate, static_cast<std::size_t>(c.rows) * c.stride(), c.dtype);
+    poison(d_gates, static_cast<std::size_t>(c.rows) * c.stride(), c.dtype);
     poison(d_window, c.items() * c.padded(), c.dtype);
     poison(d_weight, c.channels, Dtype::kFloat32), poison(scratch, passes::answer_backward_scratch_bytes(input));
     passes::answer_forward(input, out.data(), nullptr);
-    passes::answer_backward(input, {d_out.data(), d_gate.data(), d_answer.data(), d_window.data()}, scratch.data(),
-                            nullptr);
+    passes::answer_backward(input,
+                            {d_out.data(), d_gates.data(), behind_gate(d_gates), d_answer.data(), d_window.data()},
+                            scratch.data(), nullptr);
     add_up({passes::answer_sum(input, scratch.data(), floats(d_weight))}, nullptr);
     if (!c.skip) return;
     poison(d_skip, c.heads, Dtype::kFloat32);
@@ -431,9 +445,17 @@ struct AnswerDevice {
   Numbers answer_result() const { return without_padding(download(d_answer, c.dtype), c.answer_padded(), c.answer()); }
   Numbers window_result() const { return without_padding(download(d_window, c.dtype), c.padded(), c.channels); }
   Numbers gate_result() const {
-    return without_padding(columns(download(d_gate, c.dtype), c.stride(), 0, c.gate_columns()), c.gate_padded(),
-                           c.gate_width());
+    return without_padding(columns(download(d_gates, c.dtype), c.stride(), 0, c.gate_columns()), c.padded(),
+                           c.channels);
   }
+  Numbers mix_gate_result() const {
+    return without_padding(columns(download(d_gates, c.dtype), c.stride(), c.gate_columns(), c.mix_columns()),
+                           c.mix_padded(), c.mix_width());
+  }
+
+ private:
+  // The first column of the mix's gates.
+  void* behind_gate(DeviceBytes& rows) const { return rows.data() + c.gate_columns() * dtype_bytes(c.dtype); }
 };
 
 }  // namespace engram::testing

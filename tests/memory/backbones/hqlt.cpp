@@ -73,26 +73,29 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
                                                                  {"hqlt_delayed_stream", Timing::kDelayedStream},
                                                                  {"hqlt_delayed_chunk", Timing::kDelayedChunk}};
   for (const auto& [backbone, timing] : backbones)
-    for (const auto& [mixing, positions, branch_norm, dropout, convolution] :
-         std::vector<std::tuple<std::string, std::string, bool, std::string, bool>>{
-             {"vector", "rope", false, "0", false},
-             {"scalar", "rope", false, "0", false},
-             {"sum", "rope", false, "0", false},
-             {"vector", "none", false, "0", false},
-             {"sum", "none", false, "0", false},
-             {"vector", "rope", true, "0", false},
-             {"scalar", "none", true, "0", false},
-             {"sum", "rope", true, "0", false},
-             {"vector", "rope", false, "0.3", false},
-             {"scalar", "none", true, "0.3", false},
-             {"vector", "none", false, "0", true},
-             {"scalar", "rope", true, "0.3", true}}) {
+    for (const auto& [mixing, positions, branch_norm, dropout, convolution, output_gate] :
+         std::vector<std::tuple<std::string, std::string, bool, std::string, bool, bool>>{
+             {"vector", "rope", false, "0", false, false},
+             {"scalar", "rope", false, "0", false, false},
+             {"sum", "rope", false, "0", false, false},
+             {"vector", "none", false, "0", false, false},
+             {"sum", "none", false, "0", false, false},
+             {"vector", "rope", true, "0", false, false},
+             {"scalar", "none", true, "0", false, false},
+             {"sum", "rope", true, "0", false, false},
+             {"vector", "rope", false, "0.3", false, false},
+             {"scalar", "none", true, "0.3", false, false},
+             {"sum", "rope", false, "0", false, true},
+             {"vector", "rope", true, "0.3", false, true},
+             {"vector", "none", false, "0", true, true},
+             {"scalar", "rope", true, "0.3", true, false}}) {
       CAPTURE(backbone);
       CAPTURE(mixing);
       CAPTURE(positions);
       CAPTURE(branch_norm);
       CAPTURE(dropout);
       CAPTURE(convolution);
+      CAPTURE(output_gate);
       auto model = make_model({backbone,
                                {{"width", "12"},
                                 {"layers", "2"},
@@ -101,6 +104,7 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
                                 {"branch_norm", branch_norm ? "true" : "false"},
                                 {"positions", positions},
                                 {"convolution", convolution ? "true" : "false"},
+                                {"output_gate", output_gate ? "true" : "false"},
                                 {"dropout", dropout}}},
                               20, torch::kFloat64);
       enlarge_weights(*model);
@@ -151,6 +155,7 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
             mixed = gates.narrow(1, 2 * h, 1) * fast + gates.narrow(1, 2 * h + 1, 1) * window;
           }
           heads.push_back(plain_rms_norm(mixed, p.at(block + "mixer.head_norm.weight")));
+          if (output_gate) heads.back() = heads.back() * plain_silu(project("output_gate").narrow(1, 6 * h, 6));
         }
         x_TD = rest_of_block(*model, p, block, x_TD, heads);
       }
@@ -261,6 +266,18 @@ TEST_CASE("HQLT's convolution has four weights of each query, key and value chan
   torch::manual_seed(2);
   auto model = make_model({"hqlt", {{"convolution", "true"}, {"weight_std", "0.006"}}}, 10, torch::kFloat32);
   check_normal(parameters_by_name(*model).at("blocks.1.mixer.convolution.weight"), 0.006);
+}
+
+TEST_CASE("HQLT's output gate has a map of its own, which begins as the others do") {
+  const auto cost = [](const char* gate) {
+    return make_model({"hqlt", {{"output_gate", gate}}}, 10, torch::kFloat32)->cost();
+  };
+  CHECK(cost("true").parameters - cost("false").parameters == 3 * 100 * 100);
+  CHECK(cost("true").multiply_adds_per_step - cost("false").multiply_adds_per_step == 3 * 100 * 100);
+  CHECK(cost("true").state_bytes == cost("false").state_bytes);
+  torch::manual_seed(2);
+  auto model = make_model({"hqlt", {{"output_gate", "true"}, {"weight_std", "0.006"}}}, 10, torch::kFloat32);
+  check_normal(parameters_by_name(*model).at("blocks.1.mixer.output_gate.weight"), 0.006);
 }
 
 TEST_CASE("the delayed variants have HQLT's parameters and initial weights; a chunk keeps its write strengths") {

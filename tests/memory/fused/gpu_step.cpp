@@ -54,6 +54,7 @@ const std::vector<Variant> kVariants = {
     {"hqlt", {{"width", "100"}, {"window", "64"}}},
     {"hqlt", {{"width", "32"}, {"window", "7"}, {"mixing", "scalar"}, {"dropout", "0.3"}}},
     {"hqlt", {{"width", "32"}, {"window", "7"}, {"branch_norm", "true"}}},
+    {"hqlt", {{"width", "32"}, {"window", "7"}, {"output_gate", "true"}}},
     {"hqlt_delayed_stream", {{"width", "100"}, {"window", "16"}}},
     {"hqlt_delayed_stream", {{"width", "32"}, {"window", "7"}, {"mixing", "scalar"}, {"dropout", "0.3"}}},
     {"hqlt_delayed_chunk", {{"width", "100"}, {"window", "16"}}},
