@@ -86,7 +86,7 @@ struct HqltSharedOptions : BlockOptions {
 
   void list_options(OptionList& list);
   void check() const;
-  // The delta rule of deltanet.
+  // The delta rule of deltanet, behind the same convolution.
   FastWeightsOptions fast_weight_options() const;
 };
 

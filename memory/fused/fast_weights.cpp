@@ -111,20 +111,20 @@ class WindowBeside {
   WindowBeside(const BesideWindow& settings, const HeadShape& shape, const FreshRows& rows)
       : part_(shape.part), attention_(shape, rows.batch, rows.steps, rows.lengths_B, window_settings(settings)) {}
 
-  // Queries and keys are the projection's first columns; values_M: rows of values a head `padded` elements apart.
-  Tensor forward(const Tensor& projected_MC, const Tensor& values_M) {
-    projected_ = projected_MC;
+  // Queries and keys are the first columns of `rows`; values_M: rows of values a head `padded` elements apart.
+  Tensor forward(const Tensor& rows_MC, const Tensor& values_M) {
+    rows_ = rows_MC;
     values_ = values_M;
-    const std::int64_t columns = projected_.stride(0);
-    return attention_.forward({projected_.data_ptr(), columns}, {at_element(projected_, part_), columns},
-                              {values_.data_ptr(), values_.stride(0)}, projected_);
+    const std::int64_t columns = rows_.stride(0);
+    return attention_.forward({rows_.data_ptr(), columns}, {at_element(rows_, part_), columns},
+                              {values_.data_ptr(), values_.stride(0)}, rows_);
   }
 
-  // Writes the gradients of queries and keys to the first columns of d_projected; returns that of the values [M, part].
-  Tensor backward(const Tensor& d_output_M, const Tensor& d_projected_MC) const {
+  // Writes the gradients of queries and keys to the first columns of d_rows; returns that of the values [M, part].
+  Tensor backward(const Tensor& d_output_M, const Tensor& d_rows_MC) const {
     const Tensor d_values = torch::empty_like(d_output_M);
-    const std::int64_t columns = d_projected_MC.stride(0);
-    attention_.backward(d_output_M, {d_projected_MC.data_ptr(), columns}, {at_element(d_projected_MC, part_), columns},
+    const std::int64_t columns = d_rows_MC.stride(0);
+    attention_.backward(d_output_M, {d_rows_MC.data_ptr(), columns}, {at_element(d_rows_MC, part_), columns},
                         {d_values.data_ptr(), part_});
     return d_values;
   }
@@ -132,7 +132,7 @@ class WindowBeside {
  private:
   std::int64_t part_;
   WindowAttention attention_;
-  Tensor projected_, values_;
+  Tensor rows_, values_;
 };
 
 class FastWeightsCore : public Core, private FastWeightsPasses {
@@ -159,7 +159,7 @@ class FastWeightsCore : public Core, private FastWeightsPasses {
     if (beside_) {
       const SideWork fast_weights(SideStreamOf::kDeltaRule);
       fast_weights.run(remember);
-      window = beside_->forward(projected_, values_of_window());
+      window = beside_->forward(rows_of_window(), values_of_window());
       fast_weights.join();
     } else {
       remember();
@@ -194,11 +194,12 @@ class FastWeightsCore : public Core, private FastWeightsPasses {
                                    at_element(d_projected, logit_column_), strengths_scratch.data_ptr(),
                                    current_stream());
     };
-    Tensor d_window_value;
+    Tensor d_window_value, d_window_rows;
     if (beside_) {
+      if (window_rows_.defined()) d_window_rows = torch::empty_like(window_rows_);
       const SideWork fast_weights(SideStreamOf::kDeltaRule);
       fast_weights.run(remember);
-      d_window_value = beside_->backward(d_window, d_projected);
+      d_window_value = beside_->backward(d_window, d_window_rows.defined() ? d_window_rows : d_projected);
       fast_weights.join();
     } else {
       remember();
@@ -210,7 +211,8 @@ class FastWeightsCore : public Core, private FastWeightsPasses {
     const Tensor features_scratch = scratch_bytes(passes::features_backward_scratch_bytes(features()), answer_);
     passes::features_backward(features(),
                               {.features = d.features.data_ptr(),
-                               .window_value = d_window_value.defined() ? d_window_value.data_ptr() : nullptr},
+                               .window_value = d_window_value.defined() ? d_window_value.data_ptr() : nullptr,
+                               .window_rows = d_window_rows.defined() ? d_window_rows.data_ptr() : nullptr},
                               d_projected.data_ptr(), features_scratch.data_ptr(), current_stream());
     for (const Tensor& gradient : convolution_gradients(features_scratch, side))
       gradients.parameters.push_back(gradient);

@@ -25,14 +25,15 @@ struct FastWeightsWeights {
   torch::Tensor gate_DD, mix_gate_GD;                // the output's, and that of a window's mix
   torch::Tensor write_HD, write_bias_H;              // of write strengths sigmoid and exponential
   torch::Tensor decay_HD, decay_bias_H, log_rate_H;  // of a scalar decay
-  torch::Tensor convolution_CW, convolution_bias_C;  // [3 D, 4], [3 D]
+  torch::Tensor convolution_CW, convolution_bias_C;  // [3 D, 4], [3 D]; of a pass over sequences
   torch::Tensor skip_H;
   torch::Tensor directions_FC;  // of FAVOR+; they are not trained
   torch::Tensor head_norm_K;
   torch::Tensor output_DD;
 };
 
-// A window of attention over the same queries, keys and values, which dropout has been through before both memories.
+// A window of attention over the same queries, keys and values, which a convolution, where there is one, and dropout
+// have been through before both memories.
 struct BesideWindow {
   Mixing mixing;
   bool branch_norm;
@@ -44,7 +45,7 @@ struct BesideWindow {
 struct FastWeightsSettings {
   FastWeightsOptions options;
   DropoutKey query_dropout, key_dropout, value_dropout;
-  std::optional<BesideWindow> beside;  // then options without convolution and skip
+  std::optional<BesideWindow> beside;  // then options without skip
 };
 
 // Wo (gate(n) head_norm(m)), m = fast weights(n) or mix(fast weights, window attention)(n)
@@ -59,8 +60,7 @@ struct FastWeightsStepState {
   torch::Tensor key_BSHK, value_BSHV;
   torch::Tensor beta_BSH1;  // of a delay by chunk
 };
-// Whether a step with these fast weights has kernels, alone or beside a window; with a delay supports_step_of_heads()
-// says it.
+// Whether a step with these fast weights has kernels, alone or beside a window, with a delay or without.
 Support supports_fast_weights_step(const FastWeightsOptions& options, torch::ScalarType dtype, torch::Device device);
 // The branch of one step.
 std::unique_ptr<ForwardBranch> fast_weights_step_branch(const FastWeightsWeights& weights,

@@ -137,6 +137,7 @@ void FastWeightsPasses::features_forward(const Tensor& projected_MC) {
   TORCH_CHECK(projected_MC.size(0) == rows_, projected_MC.size(0), " rows of ", batch_, " x ", steps_);
   projected_ = projected_MC;
   features_ = empty({rows_, 3, features_part_});
+  if (has_window() && convolution_CW_.defined()) window_rows_ = empty({rows_, 2 * shape_.part});
   write_ = empty({rows_, shape_.heads});
   const auto of_float = projected_.options().dtype(torch::kFloat32);
   if (passes::gives_log_decay(strength_)) log_decay_ = torch::empty({rows_, shape_.heads}, of_float);
@@ -198,7 +199,8 @@ passes::Features FastWeightsPasses::features() const {
           .projected = projected_.data_ptr(),
           .convolution = float_data(convolution_CW_),
           .bias = float_data(convolution_bias_C_),
-          .directions = float_data(directions_FC_)};
+          .directions = float_data(directions_FC_),
+          .window_rows = window_rows_.defined() ? window_rows_.data_ptr() : nullptr};
 }
 
 passes::Strengths FastWeightsPasses::strengths() const {

@@ -27,7 +27,8 @@ class FastWeightsPasses {
   FastWeightsPasses(const FastWeightsWeights& weights, const FastWeightsSettings& settings, std::int64_t batch,
                     std::int64_t steps, Projection& projection);
 
-  // Reads the projection, of which a window's queries and keys become what dropout leaves of them.
+  // Reads the projection, of which a window's queries and keys become what dropout leaves of them, without a
+  // convolution.
   void features_forward(const torch::Tensor& projected_MC);
   void strengths_forward();  // after it
   // From the memories' answers, each [M, H, ...] -> [M, part]. window: undefined without one.
@@ -43,6 +44,8 @@ class FastWeightsPasses {
   torch::Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, projected_.options()); }
   // What is read is multiplied with.
   float scale() const;
+  // Rows that begin with the queries and keys, all heads' of each, as a window reads them.
+  torch::Tensor rows_of_window() const { return window_rows_.defined() ? window_rows_ : projected_; }
   // The values as a window reads them, heads `padded` apart: where a head's features are those of its values alone,
   // where they stand.
   torch::Tensor values_of_window() const;
@@ -61,6 +64,7 @@ class FastWeightsPasses {
   torch::Tensor bias_H_, log_rate_H_, write_bias_H_, convolution_CW_, convolution_bias_C_, skip_H_, directions_FC_;
   torch::Tensor head_norm_K_;
   torch::Tensor projected_, features_, write_, log_decay_, one_, answer_, window_;
+  torch::Tensor window_rows_;  // [M, 2 part], of a window behind a convolution; undefined: what it reads is projected_
 };
 
 }  // namespace engram::cuda

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads, kExchanges || sizeof(T) == 4 ? 2 : 3
                window_value, d_projected);
 }
 
-template <class T, int kLanes, bool kExchanges>
+template <class T, int kLanes, bool kExchanges, bool kBeside>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 3)
     strips_forward_kernel(const __grid_constant__ Features input, T* __restrict__ features) {
   using Lane = WarpLane<T, kLanes, kExchanges>;
@@ -100,13 +100,15 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 3)
   const FeaturePart& part = input.part[at.part];
   const Lane lane = exchanging_lane<Lane>(input, favor_features_of(part), &shared[0].x);
   const int strip = static_cast<int>(blockIdx.x * Lane::kHeads + threadIdx.x / kLanes);
-  walk_forward(part, lane, Strip<Lane>(input.shape, lane, at.part, at.head, strip), taps.of(lane.first()),
-               static_cast<const T*>(input.projected), features);
+  walk_forward<kBeside>(part, lane, Strip<Lane>(input.shape, lane, at.part, at.head, strip), taps.of(lane.first()),
+                        static_cast<const T*>(input.projected), features,
+                        part_of_window_rows(input.shape, static_cast<T*>(input.window_rows), at.part));
 }
 
-template <class T, int kLanes, bool kExchanges>
+template <class T, int kLanes, bool kExchanges, bool kBeside>
 __global__ void __launch_bounds__(kThreads, 2)
     strips_backward_kernel(const __grid_constant__ Features input, const T* __restrict__ d_features,
+                           const T* __restrict__ window_value, const T* __restrict__ d_window_rows,
                            T* __restrict__ d_projected, float* __restrict__ sums) {
   using Lane = WarpLane<T, kLanes, kExchanges>;
   constexpr int kWidth = kLanes * kVector, kNumbers = kConvolutionNumbers;
@@ -118,8 +120,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   const Lane lane = exchanging_lane<Lane>(input, favor_features_of(part), &shared[0].x);
   const int slot = threadIdx.x / kLanes, strip = static_cast<int>(blockIdx.x * Lane::kHeads) + slot;
   RowVector d_taps[kNumbers] = {};
-  walk_backward(part, lane, Strip<Lane>(input.shape, lane, at.part, at.head, strip), taps.of(lane.first()),
-                static_cast<const T*>(input.projected), d_features, d_projected, d_taps);
+  walk_backward<kBeside>(part, lane, Strip<Lane>(input.shape, lane, at.part, at.head, strip), taps.of(lane.first()),
+                         static_cast<const T*>(input.projected), d_features,
+                         part.drops_first ? part_of_window_rows(input.shape, d_window_rows, at.part)
+                                          : part_of_window_values(input.shape, window_value),
+                         d_projected, d_taps);
   // The block's sums, in the order of its strips, as rows of a channel's taps and bias.
   float* const all = &shared[0].x;  // [strip, number, channel]; what was exchanged there has been read
   __syncthreads();
@@ -160,8 +165,11 @@ void check(const Features& input) {
     if (part.map == Map::kDpfp && (part.nu < 1 || part.nu >= 2 * part.channels))
       refuse("nu " + std::to_string(part.nu) + " of " + std::to_string(part.channels) + " channels");
     if (part.map == Map::kFavor && input.directions == nullptr) refuse("no directions");
-    if (part.drops_first && input.convolution != nullptr) refuse("dropout before a convolution");
   }
+  const bool beside = input.convolution != nullptr && input.part[0].drops_first;
+  if (input.convolution != nullptr && (input.part[1].drops_first != beside || input.part[2].drops_first))
+    refuse("dropout before the maps of some parts behind a convolution");
+  if ((input.window_rows != nullptr) != beside) refuse("a window's rows go with dropout behind a convolution");
   if (input.bias != nullptr && input.convolution == nullptr) refuse("a bias without a convolution");
 }
 
@@ -230,7 +238,9 @@ GradientSum sum_of(const Features& input, const void* scratch, int first, int co
 void features_forward(const Features& input, void* features, cudaStream_t stream) {
   dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
     const bool convolves = input.convolution != nullptr;
-    launch(convolves ? strips_forward_kernel<T, kLanes, kExchanges> : rows_forward_kernel<T, kLanes, kExchanges>,
+    launch(input.window_rows != nullptr ? strips_forward_kernel<T, kLanes, kExchanges, true>
+           : convolves                  ? strips_forward_kernel<T, kLanes, kExchanges, false>
+                                        : rows_forward_kernel<T, kLanes, kExchanges>,
            convolves ? blocks_of_strips<kLanes>(input.shape) : blocks_of_rows<kLanes>(input.shape), kThreads,
            shared_floats<T, kLanes>(input, /*sums=*/false) * sizeof(float), stream, "features of fast weights", input,
            static_cast<T*>(features));
@@ -249,18 +259,21 @@ std::size_t features_backward_scratch_bytes(const Features& input) {
 void features_backward(const Features& input, const FeaturesGradient& gradient, void* d_projected, void* scratch,
                        cudaStream_t stream) {
   const char* const name = "gradients of features of fast weights";
-  const bool convolves = input.convolution != nullptr;
-  if (convolves && gradient.window_value != nullptr)
-    throw std::runtime_error(std::string(name) + ": a window's values behind a convolution");
+  const bool convolves = input.convolution != nullptr, beside = input.window_rows != nullptr;
+  if ((gradient.window_rows != nullptr) != beside || (convolves && !beside && gradient.window_value != nullptr))
+    throw std::runtime_error(std::string(name) + ": behind a convolution a window's go with the rows that it reads");
   dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
     const std::size_t bytes = shared_floats<T, kLanes>(input, convolves) * sizeof(float);
     const auto* const d_features = static_cast<const T*>(gradient.features);
+    const auto* const window_value = static_cast<const T*>(gradient.window_value);
     if (convolves)
-      launch(strips_backward_kernel<T, kLanes, kExchanges>, blocks_of_strips<kLanes>(input.shape), kThreads, bytes,
-             stream, name, input, d_features, static_cast<T*>(d_projected), static_cast<float*>(scratch));
+      launch(beside ? strips_backward_kernel<T, kLanes, kExchanges, true>
+                    : strips_backward_kernel<T, kLanes, kExchanges, false>,
+             blocks_of_strips<kLanes>(input.shape), kThreads, bytes, stream, name, input, d_features, window_value,
+             static_cast<const T*>(gradient.window_rows), static_cast<T*>(d_projected), static_cast<float*>(scratch));
     else
       launch(rows_backward_kernel<T, kLanes, kExchanges>, blocks_of_rows<kLanes>(input.shape), kThreads, bytes, stream,
-             name, input, d_features, static_cast<const T*>(gradient.window_value), static_cast<T*>(d_projected));
+             name, input, d_features, window_value, static_cast<T*>(d_projected));
   });
 }
 

@@ -51,7 +51,8 @@ struct FeaturePart {
   int features;        // and after it
   int nu;              // of kDpfp: 2 C nu features; kFavor has 2 F
   bool ends_with_one;  // one more channel behind the features, of ones
-  // Dropout comes before the map, and the projection keeps what it leaves, for a window that reads it, too.
+  // Dropout comes before the map, and what it leaves is kept for a window that reads it, too: in the projection, or
+  // behind a convolution in rows of its own.
   bool drops_first = false;
 };
 

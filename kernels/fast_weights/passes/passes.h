@@ -29,21 +29,29 @@ struct Features {
   FeatureShape shape;
   Dtype dtype;
   FeaturePart part[kParts];  // the same channels in all
-  void* projected;           // the first query's column; what drops first becomes what dropout leaves of it
-  const float* convolution;  // [3 H C, 4], of channel part * H * C + head * C + c; null: none. Nothing drops before it
+  void* projected;           // the first query's column; what drops first becomes what dropout leaves of it, but
+                             // with a convolution
+  const float* convolution;  // [3 H C, 4], of channel part * H * C + head * C + c; null: none. Behind it either nothing
+                             // drops first, or queries and keys do
   const float* bias;         // of the convolution, [3 H C]; null: none
   const float* directions;   // of Map::kFavor, [F, C]
+  // Of queries and keys that drop first behind a convolution: what it and dropout leave of them, as a window reads it,
+  // [rows, 2, H, padded]. The forward pass writes all of it; it overlaps nothing else. Else null.
+  void* window_rows = nullptr;
 };
 // features [B, T, 3, H, features_padded]
 void features_forward(const Features& input, void* features, cudaStream_t stream);
 std::size_t features_backward_scratch_bytes(const Features& input);
 struct FeaturesGradient {
   const void* features;
-  const void* window_value;  // added to that of the third part's features, [rows, H, padded]; null: none
+  const void* window_value;  // added to that of the third part's features, [rows, H, padded]; null: none. Behind a
+                             // convolution there is none without window_rows
+  const void* window_rows = nullptr;  // that of Features::window_rows, [rows, 2, H, padded]; null where those are
 };
 // The gradients of queries, keys and values, and in `scratch` what the sum makes the convolution's of. `input` as the
-// forward pass left it. In the columns of a part that drops first `d_projected` holds what a window makes of them,
-// which is added to.
+// forward pass left it; its window_rows are not read. Without a convolution `d_projected` holds in the columns of a
+// part that drops first what a window makes of them, which is added to; with one it is written alone, and overlaps
+// nothing.
 void features_backward(const Features& input, const FeaturesGradient& gradient, void* d_projected, void* scratch,
                        cudaStream_t stream);
 GradientSum convolution_sum(const Features& input, const void* scratch, float* d_convolution);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace engram::fast_weight_passes {
 namespace {
@@ -80,7 +81,7 @@ WholeHead::Vector vector_of(const Numbers& x, std::size_t first, std::size_t siz
 // taps(j) of a part and head, and the bias behind them.
 class Taps {
  public:
-  Taps(const FeaturesReference& input, int part, int head) {
+  Taps(const FeaturesReference& input, int part, int head) : part_(part) {
     const int channels = input.part[0].channels;
     first_ = static_cast<std::size_t>(part * input.heads + head) * channels;
     for (int i = 0; !input.convolution.empty() && i < channels * kTaps; ++i)
@@ -88,10 +89,12 @@ class Taps {
     for (int c = 0; !input.bias.empty() && c < channels; ++c) tap_[kBias].x[c] = input.bias[first_ + c];
   }
   const WholeHead::Vector& operator()(int j) const { return tap_[j]; }
+  int part() const { return part_; }
   // Its first channel among all.
   std::size_t first() const { return first_; }
 
  private:
+  int part_;
   std::size_t first_;
   WholeHead::Vector tap_[kConvolutionNumbers] = {};
 };
@@ -103,6 +106,12 @@ FeatureShape shape_of(const FeaturesReference& input) {
           .padded = kMostChannels,
           .features_padded = kMostChannels,
           .projected_stride = std::int64_t{kParts} * input.heads * kMostChannels};
+}
+
+// Numbers of the rows that a window reads behind a convolution.
+std::size_t window_rows_size(const FeaturesReference& input) {
+  const bool beside = !input.convolution.empty() && input.part[0].drops_first;
+  return beside ? std::size_t{2} * heads_of_rows(shape_of(input)) * kMostChannels : 0;
 }
 
 // walk(part, strip, taps) for every part, head and strip.
@@ -159,17 +168,20 @@ int FeaturesReference::features_width() const {
   return width;
 }
 
-Numbers features_reference(const FeaturesReference& input, Numbers* left) {
+Numbers features_reference(const FeaturesReference& input, Numbers* left, Numbers* window_rows) {
   const WholeHead lane(input.directions, input.part[0].channels);
   Numbers projected = padded(input.projected, input.part[0].channels), features(projected.size());
+  Numbers read(window_rows_size(input));
   if (input.convolution.empty())
     each_row_head(input, lane,
                   [&](const auto& head) { row_forward(input.part, lane, head, projected.data(), features.data()); });
   else
     each_strip(input, lane, [&](const FeaturePart& part, const auto& strip, const Taps& taps) {
-      walk_forward(part, lane, strip, taps, projected.data(), features.data());
+      walk_forward<true>(part, lane, strip, taps, projected.data(), features.data(),
+                         part_of_window_rows(shape_of(input), read.data(), taps.part()));
     });
   if (left != nullptr) *left = unpadded(projected, input.part[0].channels);
+  if (window_rows != nullptr) *window_rows = unpadded(read, input.part[0].channels);
   return unpadded(features, input.features_width());
 }
 
@@ -179,18 +191,23 @@ FeaturesReferenceGradient features_reference_backward(const FeaturesReference& i
   const WholeHead lane(input.directions, channels);
   const Numbers projected = padded(input.projected, channels), d = padded(d_features, input.features_width()),
                 d_value = padded(window.value, channels);
-  Numbers d_projected = padded(window.projected, channels), d_convolution(input.convolution.size()),
-          d_bias(input.bias.size());
+  const double* const of_value = d_value.empty() ? nullptr : d_value.data();
+  Numbers d_projected = padded(window.projected, channels), d_rows = padded(window.rows, channels),
+          d_convolution(input.convolution.size()), d_bias(input.bias.size());
   d_projected.resize(projected.size());
+  d_rows.resize(window_rows_size(input));
   if (input.convolution.empty())
     each_row_head(input, lane, [&](const auto& head) {
-      row_backward(input.part, lane, head, projected.data(), d.data(), d_value.empty() ? nullptr : d_value.data(),
-                   d_projected.data());
+      row_backward(input.part, lane, head, projected.data(), d.data(), of_value, d_projected.data());
     });
   else
     each_strip(input, lane, [&](const FeaturePart& part, const auto& strip, const Taps& taps) {
       WholeHead::Vector d_taps[kConvolutionNumbers] = {};
-      walk_backward(part, lane, strip, taps, projected.data(), d.data(), d_projected.data(), d_taps);
+      const FeatureShape shape = shape_of(input);
+      walk_backward<true>(part, lane, strip, taps, projected.data(), d.data(),
+                          part.drops_first ? part_of_window_rows(shape, std::as_const(d_rows).data(), taps.part())
+                                           : part_of_window_values(shape, of_value),
+                          d_projected.data(), d_taps);
       for (int i = 0; i < channels * kTaps; ++i)
         d_convolution[taps.first() * kTaps + i] += d_taps[i % kTaps].x[i / kTaps];
       for (int c = 0; !d_bias.empty() && c < channels; ++c) d_bias[taps.first() + c] += d_taps[kBias].x[c];

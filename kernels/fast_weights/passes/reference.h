@@ -24,12 +24,13 @@ struct FeaturesReference {
   // Of a head in the features: of the widest part, the channel of ones included.
   int features_width() const;
 };
-// [B, T, 3, H, features_width], zero behind a part's features. `left`: becomes the projection as dropout leaves it.
-Numbers features_reference(const FeaturesReference& input, Numbers* left = nullptr);
-// What a window makes of the projection's parts that drop first, [B, T, 3, H, C], and of the third part's features,
-// [B, T, H, C]; empty: none.
+// [B, T, 3, H, features_width], zero behind a part's features. `left`: becomes the projection as dropout leaves it;
+// `window_rows`: of queries and keys that drop first behind a convolution what a window reads, [B, T, 2, H, C].
+Numbers features_reference(const FeaturesReference& input, Numbers* left = nullptr, Numbers* window_rows = nullptr);
+// What a window makes of the projection's parts that drop first, [B, T, 3, H, C], or of its rows, [B, T, 2, H, C]; and
+// of the third part's features, [B, T, H, C]; empty: none.
 struct WindowGradient {
-  Numbers projected, value;
+  Numbers projected, value, rows;
 };
 struct FeaturesReferenceGradient {
   Numbers projected, convolution, bias;

@@ -4,7 +4,8 @@
 // Without the convolution lanes take query, key and value of one row, and load all before they compute: memory is their
 // limit. With it a sequence is cut into strips of kStrip steps, which know nothing of each other: a strip of a query,
 // key or value begins with reading the three steps before it, and its gradients with those of the three steps behind
-// it, computed again. A Lane (maths.h) also has
+// it, computed again. Neighbours need a strip's projection as it is, so what a window reads of it goes elsewhere. A
+// Lane (maths.h) also has
 //   Element, Stored                 how memory holds numbers, and kHeld of them on their way
 //   fetch(holds, pointer), floats(stored), store(pointer, vector)
 // Whole warps stay in the loops, since sums over a head need all lanes; what lies outside is zero.
@@ -164,6 +165,10 @@ class Strip {
   PASSES_INLINE std::int64_t features(int step) const {
     return (row_ + step) * kParts * shape_.heads * shape_.features_padded + features_;
   }
+  // In a part of a window's rows.
+  PASSES_INLINE std::int64_t window(int step, std::int64_t stride) const {
+    return (row_ + step) * stride + head_ * shape_.padded + first_;
+  }
   // Of dropout.
   PASSES_INLINE std::int64_t item(int step) const { return (row_ + step) * shape_.heads + head_; }
 
@@ -172,6 +177,30 @@ class Strip {
   int first_, begin_, steps_, head_, projected_, features_;
   std::int64_t row_;
 };
+
+// What a window reads of one part, or makes of it: rows [H, padded], `stride` elements apart. first null: none.
+template <class Element>
+struct WindowPart {
+  Element* first;
+  std::int64_t stride;
+
+  template <class Lane>
+  PASSES_INLINE typename Lane::Stored fetch(const Strip<Lane>& strip, int step) const {
+    const bool holds = first != nullptr && strip.holds_projected(step);
+    return Lane::fetch(holds, first + (holds ? strip.window(step, stride) : 0));
+  }
+};
+// rows: [rows, 2, H, padded], of queries and keys; null: none.
+template <class Element>
+PASSES_INLINE WindowPart<Element> part_of_window_rows(const FeatureShape& shape, Element* rows, int part) {
+  const std::int64_t elements = shape.heads * shape.padded;
+  return {rows == nullptr ? nullptr : rows + part * elements, 2 * elements};
+}
+// values: [rows, H, padded]; null: none.
+template <class Element>
+PASSES_INLINE WindowPart<Element> part_of_window_values(const FeatureShape& shape, Element* values) {
+  return {values, std::int64_t{shape.heads} * shape.padded};
+}
 
 // taps(j): the vector of the taps that step t - 3 + j is multiplied with; taps(kBias): that of the biases, zero
 // without.
@@ -203,9 +232,11 @@ PASSES_INLINE void fetch_past(const Strip<Lane>& strip, const typename Lane::Ele
   for (int j = 0; j < kPast; ++j) past[j] = strip.fetch_projected(projected, strip.begin() - kPast + j);
 }
 
-template <class Lane, class Taps>
+// kBeside: whether there is a window; what it reads of a part that drops first is written to `window`.
+template <bool kBeside, class Lane, class Taps>
 PASSES_INLINE void walk_forward(const FeaturePart& part, const Lane& lane, const Strip<Lane>& strip, const Taps& taps,
-                                const typename Lane::Element* projected, typename Lane::Element* features) {
+                                const typename Lane::Element* projected, typename Lane::Element* features,
+                                const WindowPart<typename Lane::Element>& window) {
   using Stored = typename Lane::Stored;
   Stored past[kPast];
   fetch_past(strip, projected, past);
@@ -214,18 +245,25 @@ PASSES_INLINE void walk_forward(const FeaturePart& part, const Lane& lane, const
     const int step = strip.begin() + s;
     const Stored stored = next;
     if (s + 1 < kStrip) next = strip.fetch_projected(projected, step + 1);
-    const typename Lane::Vector x = convolved<Lane>(taps, past, Lane::floats(stored));
+    typename Lane::Vector x = convolved<Lane>(taps, past, Lane::floats(stored));
     remember<Lane>(past, stored);
-    const typename Lane::Vector y = feature(part, lane, Kept<Lane>(part, lane, strip.item(step)), x);
+    const Kept<Lane> kept(part, lane, strip.item(step));
+    if (kBeside && part.drops_first) {
+      kept.multiply(x);
+      if (strip.holds_projected(step)) Lane::store(window.first + strip.window(step, window.stride), x);
+    }
+    const typename Lane::Vector y = feature(part, lane, kept, x);
     if (strip.holds_features(step)) Lane::store(features + strip.features(step), y);
   }
 }
 
 // Of y_t = b + sum over j of w_j x_{t - 3 + j}: dx_t = sum over j of w_j dy_{t + 3 - j}, complete three steps later;
 // and dw_j = sum over t of dy_t x_{t - 3 + j} and db = sum over t of dy_t, of the strip's own steps, into d_taps.
-template <class Lane, class Taps>
+// d_window, with kBeside: what a window makes of the part that it reads, of one that does not drop first the features.
+template <bool kBeside, class Lane, class Taps>
 PASSES_INLINE void walk_backward(const FeaturePart& part, const Lane& lane, const Strip<Lane>& strip, const Taps& taps,
                                  const typename Lane::Element* projected, const typename Lane::Element* d_features,
+                                 const WindowPart<const typename Lane::Element>& d_window,
                                  typename Lane::Element* d_projected,
                                  typename Lane::Vector (&d_taps)[kConvolutionNumbers]) {
   using Stored = typename Lane::Stored;
@@ -239,13 +277,22 @@ PASSES_INLINE void walk_backward(const FeaturePart& part, const Lane& lane, cons
   for (int s = 0; s < kSteps; ++s) {
     const int step = strip.begin() + s;
     const Stored stored = next, d_stored = d_next;
+    Stored d_window_stored{};  // not fetched a step ahead: no registers are left to keep it in
+    if constexpr (kBeside) d_window_stored = d_window.fetch(strip, step);
     if (s + 1 < kSteps) {
       next = strip.fetch_projected(projected, step + 1);
       d_next = strip.fetch_features(d_features, step + 1);
     }
     const Vector x = Lane::floats(stored);
-    const Vector d = feature_backward(part, lane, Kept<Lane>(part, lane, strip.item(step)),
-                                      convolved<Lane>(taps, past, x), Lane::floats(d_stored));
+    const Kept<Lane> kept(part, lane, strip.item(step));
+    Vector y = convolved<Lane>(taps, past, x), d_feature = Lane::floats(d_stored);
+    if (kBeside && part.drops_first) kept.multiply(y);
+    if (kBeside && !part.drops_first) add<Lane>(d_feature, Lane::floats(d_window_stored));
+    Vector d = feature_backward(part, lane, kept, y, d_feature);
+    if (kBeside && part.drops_first) {
+      add<Lane>(d, Lane::floats(d_window_stored));
+      kept.multiply(d);
+    }
     if (s < kStrip) add<Lane>(d_taps[kBias], d);
     Vector done;
     PASSES_UNROLL

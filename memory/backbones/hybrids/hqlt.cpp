@@ -56,10 +56,6 @@ std::vector<std::vector<std::int64_t>> HqltMixerBase::with_convolution(std::vect
   return shapes;
 }
 
-Support HqltMixerBase::supports_shared(const HqltSharedOptions& options) {
-  return options.convolution ? Support::no("a convolution beside a window has no kernels") : Support();
-}
-
 std::int64_t HqltMixerBase::own_multiply_adds(const HqltSharedOptions& options) {
   const std::int64_t width = options.width;
   // Projections; two passes over the window: scores, values; the convolution; the output gate.
@@ -142,6 +138,7 @@ cuda::FastWeightsWeights HqltMixerBase::fused_weights() const {
   weights.value_DD = value_->weight;
   if (output_gate_) weights.gate_DD = output_gate_->weight;
   if (gate_) weights.mix_gate_GD = gate_->weight;
+  if (convolution_) weights.convolution_CW = convolution_->weight_CW();
   weights.head_norm_K = head_norm_->weight();
   weights.output_DD = output_->weight;
   return weights;
@@ -193,7 +190,6 @@ class HqltMixer : public HqltMixerBase {
   }
 
   static Support supports_learning(const Options& options) {
-    if (const Support shared = supports_shared(options); !shared) return shared;
     return FastWeightMemory::supports_mixer(options.fast_weight_options());
   }
 
@@ -202,7 +198,6 @@ class HqltMixer : public HqltMixerBase {
   }
 
   static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
-    if (const Support shared = supports_shared(options); !shared) return shared;
     return FastWeightMemory::supports_step(options.fast_weight_options(), dtype, device);
   }
   std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
@@ -250,6 +245,7 @@ FastWeightsOptions HqltSharedOptions::fast_weight_options() const {
   options.layers = layers;
   options.heads = heads;
   options.beta_factor = beta_factor;
+  options.convolution = convolution;
   options.weight_std = weight_std;
   options.output_weights = output_weights;
   options.output_gate = output_gate ? OutputGate::kSilu : OutputGate::kNone;
@@ -288,7 +284,8 @@ FastWeightsOptions HqltOptions::fast_weight_options() const {
   if (has_deltanet()) return shared;
   // Of the named one the memory alone.
   FastWeightsOptions options = parse_fast_weights(fast_weights);
-  options.convolution = options.convolution_bias = options.skip = false;
+  options.convolution = shared.convolution;
+  options.convolution_bias = options.skip = false;
   options.value_silu = true;
   options.output_gate = shared.output_gate;
   options.width = shared.width;

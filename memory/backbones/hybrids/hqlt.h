@@ -89,8 +89,6 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
                                                             const HqltSharedOptions& options);
   static std::vector<std::vector<std::int64_t>> with_convolution(std::vector<std::vector<std::int64_t>> shapes,
                                                                  const HqltSharedOptions& options);
-  // What no mixer of this kind has kernels for.
-  static Support supports_shared(const HqltSharedOptions& options);
   // As the fused branches take them.
   cuda::FastWeightsWeights fused_weights() const;
   cuda::FastWeightsSettings fused_settings(std::optional<Delay> delay, torch::Device device) const;

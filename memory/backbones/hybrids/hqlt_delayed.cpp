@@ -37,14 +37,8 @@ class DelayedMixer : public HqltMixerBase {
   }
 
   template <class Options>
-  static Support supports_learning(const Options& options) {
-    return supports_shared(options);
-  }
-
-  template <class Options>
   static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
-    if (const Support shared = supports_shared(options); !shared) return shared;
-    return cuda::supports_step_of_heads(options.width, options.heads, dtype, device);
+    return FastWeightMemory::supports_step(options.fast_weight_options(), dtype, device);
   }
   std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
     return cuda::fast_weights_step_branch(fused_weights(), fused_settings(kDelay, position_B.device()),

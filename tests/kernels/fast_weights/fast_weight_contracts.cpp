@@ -134,12 +134,26 @@ TEST_CASE("fast weights' passes refuse shapes outside the contract") {
   CHECK(refuses([](passes::Features& f) { f.part[0].map = passes::Map::kFavor; }));  // without directions
   const float number = 0;
   CHECK(refuses([&](passes::Features& f) { f.bias = &number; }));  // without a convolution
-  CHECK(refuses([&](passes::Features& f) { f.convolution = &number, f.part[1].drops_first = true; }));
-  CHECK(refused([&] {
+  // Behind a convolution queries and keys drop first, both, and a window reads rows of its own.
+  float read = 0;
+  const auto beside = [&](passes::Features& f) {
+    f.convolution = &number, f.part[0].drops_first = f.part[1].drops_first = true, f.window_rows = &read;
+  };
+  CHECK_FALSE(refuses(beside));
+  CHECK(refuses([&](passes::Features& f) { beside(f), f.part[0].drops_first = false; }));
+  CHECK(refuses([&](passes::Features& f) { beside(f), f.part[1].drops_first = false; }));
+  CHECK(refuses([&](passes::Features& f) { beside(f), f.part[2].drops_first = true; }));
+  CHECK(refuses([&](passes::Features& f) { beside(f), f.window_rows = nullptr; }));
+  CHECK(refuses([&](passes::Features& f) { beside(f), f.convolution = nullptr; }));
+  const auto refuses_gradient = [&](auto change, const passes::FeaturesGradient& gradient) {
     passes::Features features = good;
-    features.convolution = &number;
-    passes::features_backward(features, {nullptr, &number}, nullptr, nullptr, nullptr);
-  }));
+    change(features);
+    return refused([&] { passes::features_backward(features, gradient, nullptr, nullptr, nullptr); });
+  };
+  CHECK(refuses_gradient(beside, {nullptr, &number, nullptr}));
+  CHECK(refuses_gradient([&](passes::Features& f) { f.convolution = &number; }, {nullptr, &number}));
+  CHECK(refuses_gradient([&](passes::Features& f) { f.convolution = &number; }, {nullptr, nullptr, &number}));
+  CHECK(refuses_gradient([](passes::Features&) {}, {nullptr, nullptr, &number}));
   passes::Answer answer{{passes::AnswerNorm::kSum, passes::AnswerGate::kNone, 56, 1e-6f},
                         1,
                         2,

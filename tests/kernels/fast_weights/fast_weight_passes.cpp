@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/fast_weights/fast_weight_passes_case.h"
@@ -33,9 +34,10 @@ void check_features(const PassesCase& c) {
   PassesProblem p = make_passes(c);
   PassesDevice device(c, p);
   device.run();
-  Numbers left;
-  CHECK(relative_error(device.features_result(), passes::features_reference(p.input, &left)) <=
+  Numbers left, window_rows;
+  CHECK(relative_error(device.features_result(), passes::features_reference(p.input, &left, &window_rows)) <=
         std::max(forward_tolerance(c.dtype), of_map(c, forward_tolerance(Dtype::kFloat32))));
+  if (c.reads_rows()) CHECK(relative_error(device.window_rows_result(), window_rows) <= forward_tolerance(c.dtype));
   // The forward pass goes on with what it drops in registers; the backward pass reads it as it is stored.
   for (double& x : left) x = rounded(x, c.dtype);
   CHECK(device.of_projection(device.projected) == left);
@@ -50,8 +52,8 @@ void check_features(const PassesCase& c) {
     CHECK(relative_error(download(device.d_bias, Dtype::kFloat32), expected.bias) <= of_map(c, kSumTolerance));
 }
 
-// Every map with every norm that it goes with, with the convolution, without, and with a window, for head widths that
-// fill lanes and that do not, sequences shorter than a strip, of one, and longer.
+// Every map with every norm that it goes with, with the convolution and without, both alone and with a window, for head
+// widths that fill lanes and that do not, sequences shorter than a strip, of one, and longer.
 std::vector<PassesCase> feature_cases() {
   struct Size {
     int batch, steps, heads, channels;
@@ -82,9 +84,8 @@ std::vector<PassesCase> feature_cases() {
             c.dropout = seed % 5 == 0 ? 0 : 0.2;
             c.seed = seed++;
             all.push_back(c);
-            if (convolution) continue;
             c.window = true;
-            c.seed = seed++;
+            if (!convolution) c.seed = seed++;
             all.push_back(c);
           }
         }
@@ -248,12 +249,10 @@ TEST_CASE("mixes of fast weights' answers with a window's and their gradients eq
 // A step reaches the three after it, in its own sequence, and with its gradient the three before those.
 TEST_CASE("NaN in one step of fast weights reaches the convolution's steps and no other") {
   if (skip_without_gpu()) return;
-  enum Form { kRows, kConvolution, kWindow };
   for (const Dtype dtype : kDtypes)
-    for (const Form form : {kRows, kConvolution, kWindow}) {
+    for (const auto& [convolution, window] : {std::pair(false, false), {true, false}, {false, true}, {true, true}}) {
       PassesCase c{3, 40, 2, 50, Map::kSilu, FeatureNorm::kLength, dtype};
-      const bool convolution = form == kConvolution;
-      c.convolution = convolution, c.window = form == kWindow;
+      c.convolution = convolution, c.window = window;
       c.dropout = c.window ? 0.2 : 0;
       PassesProblem p = make_passes(c);
       PassesDevice clean(c, p);
@@ -266,6 +265,9 @@ TEST_CASE("NaN in one step of fast weights reaches the convolution's steps and n
       const std::size_t features = 3 * c.heads * c.features_padded(), columns_of_pass = c.stride() - kBehind;
       const Numbers dirty_features = download(dirty.features, c.dtype);
       CHECK(equal_but_for(download(clean.features, c.dtype), dirty_features, features, row, row + reach + 1));
+      if (c.reads_rows())
+        CHECK(equal_but_for(download(clean.window_rows, c.dtype), download(dirty.window_rows, c.dtype),
+                            2 * c.heads * c.padded(), row, row + reach + 1));
       const auto gradient = [&](const PassesDevice& device) {
         return columns(download(device.d_projected, c.dtype), c.stride(), 0, c.stride() - kBehind);
       };
@@ -336,6 +338,8 @@ TEST_CASE("the same passes of fast weights give the same bits 1,000 times") {
     AnswerDevice answer_device(answer, make_answer(answer)), skipped_device(skipped, make_answer(skipped));
     c.convolution = c.bias = false, c.window = true;
     PassesDevice window_device(c, make_passes(c));
+    c.convolution = true;
+    PassesDevice beside_device(c, make_passes(c));
     AnswerCase mix{AnswerNorm::kNone, AnswerGate::kNone, 3100, 2, 50, 56, dtype};
     mix.mix = passes::Mix::kVector;
     AnswerDevice mix_device(mix, make_answer(mix));
@@ -346,6 +350,7 @@ TEST_CASE("the same passes of fast weights give the same bits 1,000 times") {
             answer_device.run();
             skipped_device.run();
             window_device.run();
+            beside_device.run();
             mix_device.run();
             return std::vector{features_device.features.to_host(),
                                features_device.d_projected.to_host(),
@@ -367,6 +372,10 @@ TEST_CASE("the same passes of fast weights give the same bits 1,000 times") {
                                window_device.projected.to_host(),
                                window_device.features.to_host(),
                                window_device.d_projected.to_host(),
+                               beside_device.window_rows.to_host(),
+                               beside_device.features.to_host(),
+                               beside_device.d_projected.to_host(),
+                               beside_device.d_convolution.to_host(),
                                mix_device.out.to_host(),
                                mix_device.d_answer.to_host(),
                                mix_device.d_window.to_host(),

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/fast_weights/passes/passes.h"
@@ -55,6 +56,7 @@ struct PassesCase {
   unsigned seed = 0;
   bool window = false;  // reads queries and keys, which drop first, and the values' features
 
+  bool reads_rows() const { return window && convolution; }  // beside the projection
   int features() const {
     if (map == passes::Map::kFavor) return 2 * directions;
     return map == passes::Map::kDpfp ? 2 * channels * nu : channels;
@@ -107,29 +109,33 @@ inline PassesProblem make_passes(const PassesCase& c) {
     const int read = which == 2 ? c.channels + (c.one ? 1 : 0) : c.features();
     if (static_cast<int>(i % c.widest()) >= read) p.d_features[i] = 0;
   }
-  if (c.window)
-    p.window = {normals(rng, p.input.projected.size(), c.dtype),
-                normals(rng, c.rows() * c.heads * c.channels, c.dtype)};
+  if (c.window) {
+    const std::size_t part = c.rows() * c.heads * c.channels;
+    Numbers read = normals(rng, (c.convolution ? 2 : 3) * part, c.dtype);
+    p.window.value = normals(rng, part, c.dtype);
+    (c.convolution ? p.window.rows : p.window.projected) = std::move(read);
+  }
   return p;
 }
 
 struct PassesDevice {
   PassesCase c;
-  DeviceBytes given, projected, convolution, bias, directions, d_features, window_value, of_window, features,
-      d_projected, d_convolution, d_bias, scratch;
+  DeviceBytes given, projected, convolution, bias, directions, d_features, window_value, of_window, window_rows,
+      d_window_rows, features, d_projected, d_convolution, d_bias, scratch;
   DeviceBuffer<std::int64_t> seed_tick{std::vector<std::int64_t>{kPassesSeedTick[0], kPassesSeedTick[1]}};
 
   PassesDevice(const PassesCase& of, const PassesProblem& p)
       : c(of),
         given(upload(in_rows(p.input.projected), c.dtype)),
         d_features(upload(with_padding(p.d_features, c.widest(), c.features_padded()), c.dtype)) {
-    if (c.window) {
+    if (c.window) window_value = upload(with_padding(p.window.value, c.channels, c.padded()), c.dtype);
+    if (c.reads_rows()) d_window_rows = upload(with_padding(p.window.rows, c.channels, c.padded()), c.dtype);
+    if (c.window && !c.reads_rows()) {
       // The values' columns and what is behind them hold nothing yet.
       Numbers entry = in_rows(p.window.projected);
       for (std::size_t i = 0; i < entry.size(); ++i)
         if (static_cast<int>(i % c.stride()) >= 2 * c.heads * c.padded()) entry[i] = std::nan("");
       of_window = upload(entry, c.dtype);
-      window_value = upload(with_padding(p.window.value, c.channels, c.padded()), c.dtype);
     }
     if (c.convolution) convolution = upload(p.input.convolution, Dtype::kFloat32);
     if (c.bias) bias = upload(p.input.bias, Dtype::kFloat32);
@@ -147,14 +153,20 @@ struct PassesDevice {
                            c.directions > 0 ? floats(directions) : nullptr};
     c.fill(input.part, seed_tick.data());
     poison(features, c.rows() * 3 * c.heads * c.features_padded(), c.dtype);
-    if (c.window)
+    if (c.reads_rows()) {
+      poison(window_rows, c.rows() * 2 * c.heads * c.padded(), c.dtype);
+      input.window_rows = window_rows.data();
+    }
+    if (c.window && !c.reads_rows())
       copy(d_projected, of_window);
     else
       poison(d_projected, c.rows() * c.stride(), c.dtype);
     poison_scratch(scratch, passes::features_backward_scratch_bytes(input));
     passes::features_forward(input, features.data(), nullptr);
-    passes::features_backward(input, {d_features.data(), c.window ? window_value.data() : nullptr}, d_projected.data(),
-                              scratch.data(), nullptr);
+    passes::features_backward(
+        input,
+        {d_features.data(), c.window ? window_value.data() : nullptr, c.reads_rows() ? d_window_rows.data() : nullptr},
+        d_projected.data(), scratch.data(), nullptr);
     if (!c.convolution) return;
     poison(d_convolution, 3 * c.heads * c.channels * 4, Dtype::kFloat32);
     add_up({passes::convolution_sum(input, scratch.data(), floats(d_convolution))}, nullptr);
@@ -172,6 +184,7 @@ struct PassesDevice {
   Numbers features_result() const {
     return without_padding(download(features, c.dtype), c.features_padded(), c.widest());
   }
+  Numbers window_rows_result() const { return without_padding(download(window_rows, c.dtype), c.padded(), c.channels); }
   Numbers of_projection(const DeviceBytes& rows) const {
     return without_padding(columns(download(rows, c.dtype), c.stride(), 0, c.stride() - kBehind), c.padded(),
                            c.channels);

@@ -69,11 +69,30 @@ Numbers product(const Numbers& x, const Numbers& factor) {
   return y;
 }
 
-// The features [rows, 3, H, widest], what dropout leaves of the projection, and the values' features without the ones,
-// one behind the other, of a projection [rows, 3, H, C].
-Numbers plain_features(const PassesCase& c, const Numbers& projected) {
+// Of rows [B T, 3 H C], the taps of each column [3 H C, 4] and its bias, which may be empty.
+Numbers plain_convolution(const PassesCase& c, const Numbers& rows, const Numbers& taps, const Numbers& bias) {
+  const std::size_t width = taps.size() / 4;
+  Numbers y;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::size_t step = i / width % c.steps, column = i % width;
+    y.push_back(bias.empty() ? 0 : bias[column]);
+    for (std::size_t back = 0; back <= std::min<std::size_t>(step, 3); ++back)
+      y.back() += taps[column * 4 + 3 - back] * rows[i - back * width];
+  }
+  return y;
+}
+
+// The features [rows, 3, H, widest], what the window reads, and the values' features without the ones, one behind the
+// other. in: a projection [rows, 3, H, C], and behind it the convolution and its bias where there are some. What the
+// window reads is what dropout leaves of the projection, or behind a convolution of its queries and keys alone.
+Numbers plain_features(const PassesCase& c, const Numbers& in) {
   passes::FeaturePart part[passes::kParts];
   c.fill(part, kPassesSeedTick);
+  const std::size_t width = 3 * c.heads * c.channels, size = c.rows() * width;
+  Numbers projected = testing::part(in, 0, size);
+  if (c.convolution)
+    projected = plain_convolution(c, projected, testing::part(in, size, 4 * width),
+                                  testing::part(in, size + 4 * width, in.size() - size - 4 * width));
   Numbers features, left, values;
   for (std::size_t i = 0; i < projected.size() / c.channels; ++i) {
     const std::size_t which = i / c.heads % 3, item = i / c.heads / 3 * c.heads + i % c.heads;
@@ -82,7 +101,7 @@ Numbers plain_features(const PassesCase& c, const Numbers& projected) {
     Numbers y = plain_map(part[which].map, x);
     if (which == 2) y = product(y, factors(part[2].dropout, item, c.channels));
     y = plain_norm(part[which].norm, y);
-    append(left, x);
+    if (which < 2 || !c.convolution) append(left, x);
     if (which == 2) append(values, y);
     if (which == 2 && c.one) y.push_back(1);
     y.resize(c.widest());
@@ -162,6 +181,41 @@ TEST_CASE("features beside a window, what it reads and their gradients are those
         const Numbers got = passes::features_reference_backward(p.input, p.d_features, p.window).projected;
         CHECK(relative_error(got, wanted) < kBound);
       }
+}
+
+// Sequences of two strips, of which one takes steps of the other.
+TEST_CASE("features of a convolution beside a window, what it reads and their gradients are those of plain formulas") {
+  struct Form {
+    Map map;
+    FeatureNorm norm;
+  };
+  unsigned seed = 1;
+  for (const Form& form :
+       {Form{Map::kSilu, FeatureNorm::kLength}, {Map::kElu, FeatureNorm::kSum}, {Map::kDpfp, FeatureNorm::kSum}})
+    for (const double dropout : {0.0, 0.3}) {
+      PassesCase c{2, 21, 2, 9, form.map, form.norm, Dtype::kFloat32};
+      c.dropout = dropout, c.bias = c.one = seed % 4 < 2, c.seed = seed++, c.convolution = c.window = true;
+      const std::string name = c.name();
+      INFO(name);
+      const PassesProblem p = make_passes(c);
+      Numbers in = p.input.projected;
+      append(in, p.input.convolution);
+      append(in, p.input.bias);
+      Numbers left, window_rows, actual = passes::features_reference(p.input, &left, &window_rows);
+      CHECK(left == p.input.projected);
+      append(actual, window_rows);
+      CHECK(relative_error(actual, part(plain_features(c, in), 0, actual.size())) < kBound);
+
+      Numbers weight = p.d_features;
+      append(weight, p.window.rows);
+      append(weight, p.window.value);
+      const Numbers wanted = numeric_gradient([&](const Numbers& x) { return plain_features(c, x); }, in, weight);
+      const auto got = passes::features_reference_backward(p.input, p.d_features, p.window);
+      const std::size_t rows = got.projected.size(), taps = got.convolution.size();
+      CHECK(relative_error(got.projected, part(wanted, 0, rows)) < kBound);
+      CHECK(relative_error(got.convolution, part(wanted, rows, taps)) < kBound);
+      if (c.bias) CHECK(relative_error(got.bias, part(wanted, rows + taps, got.bias.size())) < kBound);
+    }
 }
 
 TEST_CASE("mixes of fast weights' answers with a window's and their gradients are those of plain formulas") {

@@ -54,7 +54,8 @@ struct FeatureCase {
   int nu;
   bool convolution, value_silu, one;
   double dropout;
-  bool bias = false;  // of the convolution
+  bool bias = false;    // of the convolution
+  bool beside = false;  // a window, which reads what the convolution and dropout leave of queries and keys
 };
 
 // The layer's parts before its memory, in double precision.
@@ -76,22 +77,31 @@ struct Layer : torch::nn::Module {
   std::shared_ptr<DropoutClock> clock;
 };
 
-// Queries, keys and values side by side, [B, T, 3, H, W], zero behind the features of each.
-Tensor defined_features(const Layer& layer, const FastWeightsOptions& options, const FeatureCase& c, const Tensor& x) {
+// Queries, keys and values side by side, [B, T, 3, H, W], zero behind the features of each, and what a window reads,
+// [B, T, 2, H, C]; undefined: none.
+struct Features {
+  Tensor features, window_rows;
+};
+Features defined_features(const Layer& layer, const FastWeightsOptions& options, const FeatureCase& c,
+                          const Tensor& x) {
   Tensor all = x.flatten(2);
   if (layer.convolution)
     all = layer.convolution
               ->forward(all, torch::zeros({kBatch, 3, 3 * kWidth}, torch::kFloat64), lengths({kSteps, kSteps}))
               .output_BTC;
-  const std::vector<Tensor> parts = all.view({kBatch, kSteps, 3, kHeads, kChannels}).unbind(2);
+  std::vector<Tensor> parts = all.view({kBatch, kSteps, 3, kHeads, kChannels}).unbind(2);
   const Tensor value =
       layer.value_dropout->forward(c.value_silu ? torch::silu(parts[2].contiguous()) : parts[2].contiguous());
-  std::vector<Tensor> features = {layer.memory.feature(parts[0], layer.query_dropout.get()),
-                                  layer.memory.feature(parts[1], layer.key_dropout.get()),
+  if (c.beside) {
+    parts[0] = layer.query_dropout->forward(parts[0].contiguous());
+    parts[1] = layer.key_dropout->forward(parts[1].contiguous());
+  }
+  std::vector<Tensor> features = {layer.memory.feature(parts[0], c.beside ? nullptr : layer.query_dropout.get()),
+                                  layer.memory.feature(parts[1], c.beside ? nullptr : layer.key_dropout.get()),
                                   c.one ? torch::constant_pad_nd(value, {0, 1}, 1) : value};
   const std::int64_t width = std::max(options.key_width(), features[2].size(3));
   for (Tensor& part : features) part = torch::constant_pad_nd(part, {0, width - part.size(3)});
-  return torch::stack(features, 2);
+  return {torch::stack(features, 2), c.beside ? torch::stack({parts[0], parts[1]}, 2) : Tensor()};
 }
 
 void check_features(const FeatureCase& c) {
@@ -100,6 +110,7 @@ void check_features(const FeatureCase& c) {
   CAPTURE(c.nu);
   CAPTURE(c.convolution);
   CAPTURE(c.bias);
+  CAPTURE(c.beside);
   FastWeightsOptions options;
   options.width = kWidth, options.heads = kHeads;
   options.feature_map = c.map.of_options, options.key_norm = c.norm.first, options.dpfp_nu = c.nu;
@@ -107,7 +118,8 @@ void check_features(const FeatureCase& c) {
   options.dropout = c.dropout;
   const Layer layer(options, c.convolution, c.bias);
   const Tensor x = leaf({kBatch, kSteps, 3, kHeads, kChannels});
-  const Tensor expected = defined_features(layer, options, c, x), weight = torch::randn_like(expected);
+  const auto [expected, expected_rows] = defined_features(layer, options, c, x);
+  const Tensor weight = torch::randn_like(expected);
 
   const auto of_keys = [&](const Dropout& dropout) {
     return passes::FeaturePart{c.map.of_kernels,
@@ -116,7 +128,8 @@ void check_features(const FeatureCase& c) {
                                kChannels,
                                static_cast<int>(options.key_width()),
                                c.nu,
-                               false};
+                               false,
+                               c.beside};
   };
   const passes::FeaturesReference input{
       static_cast<int>(kBatch),
@@ -132,13 +145,23 @@ void check_features(const FeatureCase& c) {
       layer.memory.fused_weights().directions_FC.defined() ? numbers(layer.memory.fused_weights().directions_FC)
                                                            : passes::Numbers()};
   REQUIRE(input.features_width() == expected.size(4));
-  CHECK(relative_error(tensor(features_reference(input), expected.sizes()), expected.detach()) < kBound);
+  passes::Numbers window_rows;
+  CHECK(relative_error(tensor(features_reference(input, nullptr, &window_rows), expected.sizes()), expected.detach()) <
+        kBound);
 
   std::vector<Tensor> leaves{x};
   if (c.convolution) leaves.push_back(layer.convolution->weight_CW());
   if (c.bias) leaves.push_back(layer.convolution->bias_C());
-  const auto wanted = torch::autograd::grad({expected}, leaves, {weight});
-  const auto got = features_reference_backward(input, numbers(weight));
+  std::vector<Tensor> outputs{expected}, weights{weight};
+  passes::WindowGradient window;
+  if (c.beside) {
+    CHECK(relative_error(tensor(window_rows, expected_rows.sizes()), expected_rows.detach()) < kBound);
+    outputs.push_back(expected_rows);
+    weights.push_back(torch::randn_like(expected_rows));
+    window.rows = numbers(weights.back());
+  }
+  const auto wanted = torch::autograd::grad(outputs, leaves, weights);
+  const auto got = features_reference_backward(input, numbers(weight), window);
   CHECK(relative_error(tensor(got.projected, x.sizes()), wanted[0]) < kBound);
   if (c.convolution) CHECK(relative_error(tensor(got.convolution, {3 * kWidth, 4}), wanted[1]) < kBound);
   if (c.bias) CHECK(relative_error(tensor(got.bias, {3 * kWidth}), wanted[2]) < kBound);
@@ -156,6 +179,7 @@ TEST_CASE("features of fast weights and their gradients are the layer's: maps, n
         for (const bool convolution : {false, true})
           check_features({map, norm, nu, convolution, /*value_silu=*/nu == 1, /*one=*/convolution, 0.3});
       check_features({map, norm, 1, true, true, false, 0.3, /*bias=*/true});
+      check_features({map, norm, 1, true, true, true, 0.3, /*bias=*/false, /*beside=*/true});
       check_features({map, norm, 1, false, false, false, 0});
     }
 }

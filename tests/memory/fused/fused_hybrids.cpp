@@ -12,8 +12,9 @@ using namespace engram::testing;
 
 namespace {
 
-// Hybrids of the two memories beyond HQLT over deltanet's fast weights: over others, with a delay, and in layers.
-// Windows smaller and larger than an episode, episodes that are whole chunks (of 5, 13 and 65) and that are not.
+// Hybrids of the two memories beyond HQLT over deltanet's fast weights: over others, behind a convolution, with a
+// delay, and in layers. Windows smaller and larger than an episode, episodes that are whole chunks (of 5, 13 and 65)
+// and that are not.
 const std::vector<Variant> kHybrids = {
     {"hqlt", {{"window", "7"}, {"fast_weights", "delta_2021"}}},
     {"hqlt", {{"window", "7"}, {"fast_weights", "retnet"}, {"mixing", "scalar"}}},
@@ -24,6 +25,15 @@ const std::vector<Variant> kHybrids = {
     {"hqlt", {{"window", "7"}, {"fast_weights", "fast_weights:rule=gated_sum:beta_factor=1"}}},
     {"hqlt", {{"window", "7"}, {"output_gate", "true"}}},
     {"hqlt", {{"window", "7"}, {"output_gate", "true"}, {"fast_weights", "mlstm"}, {"branch_norm", "true"}}},
+    {"hqlt", {{"window", "7"}, {"convolution", "true"}}},
+    {"hqlt",
+     {{"window", "200"},
+      {"convolution", "true"},
+      {"fast_weights", "delta_2021"},
+      {"mixing", "scalar"},
+      {"positions", "none"}}},
+    {"hqlt_delayed_stream", {{"window", "7"}, {"convolution", "true"}}},
+    {"hqlt_delayed_chunk", {{"window", "13"}, {"convolution", "true"}, {"output_gate", "true"}}},
     {"hqlt_delayed_stream", {{"window", "7"}}},
     {"hqlt_delayed_stream", {{"window", "200"}, {"mixing", "scalar"}, {"positions", "none"}}},
     {"hqlt_delayed_stream", {{"window", "1"}, {"mixing", "sum"}, {"branch_norm", "true"}}},
