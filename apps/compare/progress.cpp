@@ -88,6 +88,8 @@ void CompareProgress::ended(const EndedRun& ended) {
     jobs_ = std::max(1, count(Stage::kRunning));
     if (!std::exchange(said_put_off_, true)) say("Fewer runs at once from here on: " + ended.failure.reason);
   }
+  if (ended.end == RunEnd::kCrowded)
+    say(ended.run->name() + " is tried again by itself when the others have ended: " + ended.failure.reason);
   if (ended.end == RunEnd::kStopped) say(ended.run->name() + ": stopped, saved");
   const bool evaluated = std::exchange(progress.trained, progress.trained || ended.end == RunEnd::kTrained);
   if (ended.end == RunEnd::kFinished && evaluated)

@@ -201,10 +201,10 @@ void set_update_rules(ProbeOptions& options) {
 void set_text(ProbeOptions& options) {
   options.tasks = "text:length=512";
   options.backbones =
-      "hqlt,transformer,transformer++:stack=[attention,attention,attention,attention,attention,attention],"
-      "deltanet,deltanet:convolution=true,stack:stack=[deltanet,window,deltanet,window,deltanet,window],"
-      "gated_deltanet,delta_product,kda,fast_weights:feature_map=elu:key_norm=sum:beta_factor=1,delta_2021,"
-      "delta_2021:feature_map=favor,linear_transformer,performer,dpfp,retnet,gla,mamba2,mlstm,hqlt_delayed_stream,"
+      "hqlt,transformer,transformer++,deltanet,deltanet:convolution=true,"
+      "stack:stack=[deltanet,window,deltanet,window,deltanet,window],gated_deltanet,delta_product,kda,"
+      "fast_weights:feature_map=elu:key_norm=sum:beta_factor=1,delta_2021,delta_2021:feature_map=favor,"
+      "linear_transformer,performer,dpfp,retnet,gla,mamba2,mlstm,hqlt_delayed_stream,"
       "hqlt_delayed_chunk,hqlt:mixing=sum,hqlt:fast_weights=linear_transformer,expansion_span,min_gru,lru,s5,rg_lru,"
       "slstm,gtrxl,lstm,gru,rnn,ind_rnn:layers=2,lmu:memory_width=128,ffm,frame_stack,none";
   options.seeds = "0-1";

@@ -16,6 +16,7 @@
 #include "base/text/text.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/experiment.h"
+#include "memory/backbones/hybrids/stack.h"
 #include "storage/build_info.h"
 #include "storage/files.h"
 #include "storage/tensors/digest.h"
@@ -25,7 +26,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The backbone of an entry such as "hqlt:mixing=sum": sizes of the options where it has them, then its own settings.
+// The backbone of an entry such as "hqlt:mixing=sum": sizes of the options where it has them (transformer++ has its
+// layers as a list), then its own settings.
 BackboneConfig make_config(const std::string& entry, const ProbeOptions& options, const ProbeTask& task) {
   const NamedSettings parsed = parse_named_settings(entry);
   BackboneConfig config(parsed.name);
@@ -39,6 +41,8 @@ BackboneConfig make_config(const std::string& entry, const ProbeOptions& options
   for (const auto& [name, value] : sizes)
     for (const Option& option : list.options())
       if (option.name == name) option.set(value);
+  if (parsed.name == TransformerPlusPlusOptions::kName)
+    list.set("memory.stack", TransformerPlusPlusOptions::of_layers(std::stoi(layers)));
   try {
     for (const auto& [key, value] : parsed.settings) list.set("memory." + key, value);
     config.check();

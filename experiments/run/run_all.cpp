@@ -41,8 +41,9 @@ class Running {
   RunsOutcome all() {
     auto last_look = RunClock::now();
     while (true) {
-      while (!outcome_.stopped && jobs_.size() < jobs_at_once_ && (!waiting_.empty() || take_more()))
+      while (may_start() && (!waiting_.empty() || take_more()))
         if (!waiting_.empty()) start_next();
+      if (may_start() && jobs_.empty() && !crowded_.empty()) start_by_itself();
       if (jobs_.empty() && (outcome_.stopped || (waiting_.empty() && elsewhere_.empty()))) break;
       if (launcher_.wait() && !std::exchange(outcome_.stopped, true)) watch_.stopping(running());
       for (const EndedJob& ended : launcher_.take_ended()) end_job(ended);
@@ -93,6 +94,16 @@ class Running {
     }
   }
 
+  bool may_start() const { return !outcome_.stopped && jobs_.size() < jobs_at_once_ && by_itself_ == nullptr; }
+
+  // The first crowded run.
+  void start_by_itself() {
+    by_itself_ = crowded_.front();
+    crowded_.pop_front();
+    waiting_.push_front(by_itself_);
+    start_next();
+  }
+
   void start_next() {
     const PlannedRun& run = *waiting_.front();
     waiting_.pop_front();
@@ -111,6 +122,7 @@ class Running {
     }
     std::error_code ignored;
     for (const PlannedRun* own : job.runs) fs::remove(failure_file(*own), ignored);
+    for (RunJob& other : jobs_) other.alone = false;
     launcher_.start(job);
     for (const PlannedRun* own : job.runs) watch_.started(*own);
     jobs_.push_back(std::move(job));
@@ -122,6 +134,7 @@ class Running {
     jobs_.erase(found);
     for (std::size_t i = 0; i < job.runs.size(); ++i) {
       const EndedRun run = end_run(*job.runs[i], job, ended.how, ended.failures[i]);
+      if (run.run == by_itself_) by_itself_ = nullptr;
       watch_.ended(run);
       if (run.end == RunEnd::kFailed) outcome_.failed.push_back(run);
       if (run.end == RunEnd::kDiverged) outcome_.diverged.push_back(run.run);
@@ -130,6 +143,7 @@ class Running {
       if (run.end == RunEnd::kBusy) elsewhere_.push_back(run.run);
       if (run.end == RunEnd::kTrained || run.end == RunEnd::kApart || run.end == RunEnd::kPutOff)
         waiting_.push_front(run.run);
+      if (run.end == RunEnd::kCrowded) crowded_.push_back(run.run);
     }
   }
 
@@ -158,6 +172,9 @@ class Running {
       ended.end = RunEnd::kPutOff;
       ended.failure = failure;
       jobs_at_once_ = std::max<std::size_t>(1, jobs_.size());
+    } else if (failure.kind == FailureKind::kOutOfMemory && !job.alone) {
+      ended.end = RunEnd::kCrowded;
+      ended.failure = failure;
     }
     if (ended.end != RunEnd::kFailed) return ended;
     if (ended.failure.reason.empty()) ended.failure = failure;
@@ -176,6 +193,8 @@ class Running {
   JobLauncher& launcher_;
   RunWatch& watch_;
   std::deque<const PlannedRun*> waiting_, elsewhere_;  // elsewhere: another program trains there
+  std::deque<const PlannedRun*> crowded_;
+  const PlannedRun* by_itself_ = nullptr;  // the crowded one that is running; nothing begins beside it
   std::vector<RunJob> jobs_;
   std::size_t jobs_at_once_;
   std::set<const PlannedRun*> apart_;

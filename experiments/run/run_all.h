@@ -32,7 +32,7 @@ struct RunJob {
   bool trains = true;                   // else it evaluates what is trained, one run
   int slot = 0;                         // below Machine::jobs, of no other job as long as it lasts
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-  bool alone = true;  // no other job was there when it began
+  bool alone = true;  // no other job has begun beside it
 };
 
 // A job that has ended.
@@ -67,6 +67,7 @@ enum class RunEnd {
   kStopped,   // saved and left because it was asked to
   kBusy,      // another program trains in its folder
   kPutOff,    // the GPU let no further program in: it waits until one of the others has ended
+  kCrowded,   // memory ran out beside others: it waits until nothing else is left, and then runs by itself
   kApart,     // its job of several seeds was refused because of one of them: each is to be started by itself
   kDiverged,  // its training has, a run's of the comparison; a try that does has failed
   kFailed
@@ -76,7 +77,7 @@ enum class RunEnd {
 struct EndedRun {
   const PlannedRun* run;
   RunEnd end;
-  RunFailure failure;  // of one that has failed or diverged, or is put off
+  RunFailure failure;  // of one that has failed or diverged, is put off or crowded
   double seconds;
 };
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -280,6 +281,12 @@ void StackOptions::check() const {
 std::shared_ptr<SequenceModel> StackOptions::make(std::int64_t max_steps) const {
   check();
   return std::make_shared<BlockStack>(width, dropout, parse_layers(*this, max_steps));
+}
+
+std::string TransformerPlusPlusOptions::of_layers(int layers) {
+  std::string stack = "attention";
+  for (int i = 1; i < layers; ++i) stack += ",attention";
+  return stack;
 }
 
 }  // namespace engram

@@ -65,7 +65,9 @@ struct TransformerPlusPlusOptions : StackOptions {
   static constexpr const char* kSource =
       "Touvron et al., LLaMA: open and efficient foundation language models, 2023; the name is Gu and Dao's, Mamba: "
       "linear-time sequence modeling with selective state spaces, 2023";
-  TransformerPlusPlusOptions() { stack = "attention,attention"; }
+  TransformerPlusPlusOptions() { stack = of_layers(2); }
+  // The stack of so many layers.
+  static std::string of_layers(int layers);
 };
 
 }  // namespace engram

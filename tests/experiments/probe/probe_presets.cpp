@@ -69,7 +69,10 @@ TEST_CASE("the published training of modular arithmetic is what a cell says") {
     CHECK(json["embedding_std"] == 0.006);
     CHECK(json["backbone_options"]["memory.output_weights"] == "kaiming");
     CHECK(json["backbone_options"]["memory.weight_std"] == "0.006");
-    if (json["backbone"] == "transformer++") continue;
+    if (json["backbone"] == "transformer++") {
+      CHECK(json["backbone_options"]["memory.stack"] == "attention,attention,attention");
+      continue;
+    }
     CHECK(json["backbone_options"]["memory.convolution"] == "true");
     CHECK(json["backbone_options"]["memory.layers"] == "3");
     if (json["backbone"] != "deltanet") CHECK(json["backbone_options"]["memory.window"] == "8");

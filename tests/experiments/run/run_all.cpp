@@ -24,6 +24,8 @@ using Names = std::vector<std::string>;
 using Failures = std::vector<RunFailure>;
 
 const RunFailure kNoRoom{FailureKind::kNoRoom, "the GPU lets no further program in"};
+const RunFailure kNoMemory{FailureKind::kOutOfMemory, "no memory"};
+const RunFailure kBroken{FailureKind::kError, "broken"};
 
 std::vector<const PlannedRun*> all_of(const Comparison& comparison) {
   std::vector<const PlannedRun*> all;
@@ -63,26 +65,32 @@ class FakeLauncher final : public JobLauncher {
     const RunJob job = *first;
     const bool has_room = turned_away_.erase(job.slot) == 0;
     running_.erase(first);
+    const bool beside_others = !running_.empty();
     if (ended_++ >= stops_after) return {{job.slot, EndedJob::How::kStopped, Failures(job.runs.size())}};
     EndedJob::How how = EndedJob::How::kDone;
     Failures failures;
+    const auto lacks_memory = [&](const std::string& run) {
+      return huge.contains(run) || (large.contains(run) && beside_others);
+    };
+    const auto fails = [&](const std::string& run) { return failing.contains(run) || lacks_memory(run); };
     for (const PlannedRun* run : job.runs) {
-      const bool fails = failing.contains(run->name()), diverges = diverging.contains(run->name());
-      failures.push_back(!has_room  ? kNoRoom
-                         : fails    ? RunFailure{FailureKind::kOutOfMemory, "no memory"}
-                         : diverges ? kDivergence
-                                    : RunFailure{});
-      if (!has_room || fails || diverges) how = EndedJob::How::kFailed;
+      const bool diverges = diverging.contains(run->name());
+      failures.push_back(!has_room                   ? kNoRoom
+                         : lacks_memory(run->name()) ? kNoMemory
+                         : fails(run->name())        ? kBroken
+                         : diverges                  ? kDivergence
+                                                     : RunFailure{});
+      if (!has_room || fails(run->name()) || diverges) how = EndedJob::How::kFailed;
       if (job.runs.size() > 1 && refused.contains(run->name())) how = EndedJob::How::kRefused;
     }
     for (const PlannedRun* run : job.runs)
-      if (has_room && how != EndedJob::How::kRefused && !failing.contains(run->name()) &&
-          !diverging.contains(run->name()))
+      if (has_room && how != EndedJob::How::kRefused && !fails(run->name()) && !diverging.contains(run->name()))
         comparison_.write(run->name(), final_row(1));
     return {{job.slot, how, failures}};
   }
 
   std::set<std::string> failing, diverging, refused;  // refused: beside others
+  std::set<std::string> large, huge;                  // memory runs out: beside others, always
   std::size_t stops_after = 1000;                     // jobs that have ended
   std::size_t room = 1000;                            // jobs that the GPU lets in at once
   std::vector<Names> started;                         // job by job
@@ -109,7 +117,7 @@ struct SeenRuns final : RunWatch {
 
   const Names& of(RunEnd end) const { return ends[static_cast<int>(end)]; }
 
-  Names finished_before, diverged_before, begun, ends[8];
+  Names finished_before, diverged_before, begun, ends[9];
   std::size_t known = 0, waited_for = 0, reported = 0;
   std::vector<std::size_t> asked_to_end;
 };
@@ -186,7 +194,7 @@ TEST_CASE("a run that fails is told with its reason, stops no other, and is trie
   const RunsOutcome outcome = run(comparison, {.jobs = 2}, launcher, seen);
   REQUIRE(outcome.failed.size() == 1);
   CHECK(outcome.failed[0].run == &bad);
-  CHECK(outcome.failed[0].failure == RunFailure{FailureKind::kOutOfMemory, "no memory"});
+  CHECK(outcome.failed[0].failure == kBroken);
   CHECK(read_failure(failure_file(bad)) == outcome.failed[0].failure);
   CHECK(seen.of(RunEnd::kFailed) == Names{bad.name()});
   CHECK(seen.of(RunEnd::kFinished).size() == 11);
@@ -209,6 +217,25 @@ TEST_CASE("where the GPU lets no further program in, fewer run at once, and what
         Names{comparison.plan[2].name(), comparison.plan[3].name(), comparison.plan[4].name()});
   CHECK(launcher.started.size() == 12 + 3);
   for (const PlannedRun& run : comparison.plan) CHECK_FALSE(std::filesystem::exists(failure_file(run)));
+}
+
+TEST_CASE("a run that memory ran out for beside others is done by itself when they have ended") {
+  Comparison comparison;
+  const PlannedRun &first = comparison.plan[0], &other = comparison.plan[4];
+  FakeLauncher launcher(comparison, 3);
+  launcher.large = {first.name(), other.name()};
+  launcher.huge = {comparison.plan[7].name()};
+  SeenRuns seen;
+  const RunsOutcome outcome = run(comparison, {.jobs = 3}, launcher, seen);
+  CHECK(seen.of(RunEnd::kCrowded) == Names{first.name(), other.name(), comparison.plan[7].name()});
+  REQUIRE(launcher.started.size() == 12 + 3);
+  CHECK(launcher.started[12] == Names{first.name()});
+  CHECK(launcher.started[13] == Names{other.name()});
+  CHECK(launcher.most_at_once == 3);
+  CHECK(seen.of(RunEnd::kFinished).size() == 11);
+  REQUIRE(outcome.failed.size() == 1);
+  CHECK(outcome.failed[0].run == &comparison.plan[7]);
+  CHECK(outcome.failed[0].failure == kNoMemory);
 }
 
 TEST_CASE("a run that is turned away where nothing runs beside it has failed") {
