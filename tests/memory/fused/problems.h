@@ -243,9 +243,11 @@ inline bool says_nothing_in_bfloat16(const Variant& variant) {
 }
 
 // Of the fast weights' family, where more nearly cancels: sums of features that an answer is divided by, what
-// convolutions leave of the steps around, answers to almost orthogonal queries before a norm.
+// convolutions leave of the steps around, answers to almost orthogonal queries before a norm. Of problems that are not
+// well conditioned in bfloat16 none is compared: of mlstm's with five steps the roundings of the inputs alone move a
+// gradient by 0.07 to 5.
 inline constexpr ErrorBounds kFamilySingle{.output = 3e-5, .gradient = 3e-4, .of_definition = 5},
-    kFamilyHalf{.output = 0.06, .gradient = 0.12, .of_definition = 2.5, .conditioning = {0.06, 0.2}};
+    kFamilyHalf{.output = 0.06, .gradient = 0.12, .of_definition = 2.5, .conditioning = {0.06, 0.06}};
 
 // In float32 and bfloat16, all cases that the kernels take.
 inline void check_all(const std::vector<Variant>& variants) {
