@@ -32,7 +32,7 @@ struct RunJob {
   bool trains = true;                   // else it evaluates what is trained, one run
   int slot = 0;                         // below Machine::jobs, of no other job as long as it lasts
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-  bool alone = true;  // no other job has begun beside it
+  bool alone = true;  // no other job has run beside it
 };
 
 // A job that has ended.

@@ -222,37 +222,38 @@ TEST_CASE("mixes of fast weights' answers with a window's and their gradients ar
   for (const Mix mix : {Mix::kSum, Mix::kScalar, Mix::kVector})
     for (const AnswerNorm norm : {AnswerNorm::kNone, AnswerNorm::kSum, AnswerNorm::kAtLeastOne})
       for (const bool branch_norm : {false, true})
-        for (const passes::AnswerGate output : kAnswerGates) {
-          AnswerCase c{norm, output, 7, 3, 9, 16, Dtype::kFloat32};
-          c.mix = mix, c.branch_norm = branch_norm, c.scaled = branch_norm && norm == AnswerNorm::kAtLeastOne;
-          const std::string name = c.name();
-          INFO(name);
-          const AnswerProblem p = make_answer(c);
-          Numbers out, answer, norms, window, mix_gate, gate, weight(c.channels);
-          const int gates = static_cast<int>(p.input.mix_gate.size() / c.items());
-          for (std::size_t i = 0; i < c.items(); ++i) {
-            Numbers in = part(p.input.answer, i * c.answer(), c.answer());
-            append(in, part(p.input.window, i * c.channels, c.channels));
-            append(in, part(p.input.mix_gate, i * gates, gates));
-            append(in, p.input.weight);
-            if (c.gated()) append(in, part(p.input.gate, i * c.channels, c.channels));
-            const auto plain = [&](const Numbers& x) { return plain_mix(c, c.scaled ? p.input.one[i] : 1, x); };
-            append(out, plain(in));
-            const Numbers d = numeric_gradient(plain, in, part(p.d_out, i * c.channels, c.channels));
-            append(answer, part(d, 0, c.channels));
-            append(norms, part(d, c.channels, c.answer() - c.channels));
-            append(window, part(d, c.answer(), c.channels));
-            append(mix_gate, part(d, c.answer() + c.channels, gates));
-            for (int j = 0; j < c.channels; ++j) weight[j] += d[c.answer() + c.channels + gates + j];
-            if (c.gated()) append(gate, part(d, c.answer() + 2 * c.channels + gates, c.channels));
+        for (const bool scaled : {false, true})
+          for (const passes::AnswerGate output : kAnswerGates) {
+            AnswerCase c{norm, output, 7, 3, 9, 16, Dtype::kFloat32};
+            c.mix = mix, c.branch_norm = branch_norm, c.scaled = scaled && norm == AnswerNorm::kAtLeastOne;
+            const std::string name = c.name();
+            INFO(name);
+            const AnswerProblem p = make_answer(c);
+            Numbers out, answer, norms, window, mix_gate, gate, weight(c.channels);
+            const int gates = static_cast<int>(p.input.mix_gate.size() / c.items());
+            for (std::size_t i = 0; i < c.items(); ++i) {
+              Numbers in = part(p.input.answer, i * c.answer(), c.answer());
+              append(in, part(p.input.window, i * c.channels, c.channels));
+              append(in, part(p.input.mix_gate, i * gates, gates));
+              append(in, p.input.weight);
+              if (c.gated()) append(in, part(p.input.gate, i * c.channels, c.channels));
+              const auto plain = [&](const Numbers& x) { return plain_mix(c, c.scaled ? p.input.one[i] : 1, x); };
+              append(out, plain(in));
+              const Numbers d = numeric_gradient(plain, in, part(p.d_out, i * c.channels, c.channels));
+              append(answer, part(d, 0, c.channels));
+              append(norms, part(d, c.channels, c.answer() - c.channels));
+              append(window, part(d, c.answer(), c.channels));
+              append(mix_gate, part(d, c.answer() + c.channels, gates));
+              for (int j = 0; j < c.channels; ++j) weight[j] += d[c.answer() + c.channels + gates + j];
+              if (c.gated()) append(gate, part(d, c.answer() + 2 * c.channels + gates, c.channels));
+            }
+            CHECK(relative_error(passes::answer_reference(p.input), out) < kBound);
+            const auto got = passes::answer_reference_backward(p.input, p.d_out);
+            CHECK(relative_error(columns(got.answer, c.answer(), 0, c.channels), answer) < kBound);
+            CHECK(relative_error(columns(got.answer, c.answer(), c.channels, c.answer() - c.channels), norms) < 1e-5);
+            CHECK(relative_error(got.window, window) < kBound);
+            CHECK(relative_error(got.mix_gate, mix_gate) < kBound);
+            CHECK(relative_error(got.gate, gate) < kBound);
+            CHECK(relative_error(got.weight, weight) < kBound);
           }
-          CHECK(relative_error(passes::answer_reference(p.input), out) < kBound);
-          const auto got = passes::answer_reference_backward(p.input, p.d_out);
-          CHECK(relative_error(columns(got.answer, c.answer(), 0, c.channels), answer) < kBound);
-          CHECK(relative_error(columns(got.answer, c.answer(), c.channels, c.answer() - c.channels), norms) < 1e-5);
-          CHECK(relative_error(got.window, window) < kBound);
-          CHECK(relative_error(got.mix_gate, mix_gate) < kBound);
-          CHECK(relative_error(got.gate, gate) < kBound);
-          CHECK(relative_error(got.weight, weight) < kBound);
-        }
 }
