@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -156,7 +157,10 @@ int compute_in_processes(const ProbeCommand& command, const Threads& threads) {
   int failed = 0;
   for (const pid_t child : children) {
     int status = 0;
-    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++failed;
+    if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    ++failed;
+    if (WIFSIGNALED(status))
+      std::fprintf(stderr, "engram: a process of the probe was ended by a signal: %s\n", strsignal(WTERMSIG(status)));
   }
   return failed;
 }

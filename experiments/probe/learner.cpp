@@ -164,6 +164,7 @@ void ProbeLearner::launch_step(const ProbeBatch& batch) {
   step_.add_(1);
   const Tensor count = step_.to(torch::kFloat32).squeeze(0);
   const auto adamw = [&](std::vector<Tensor>& own, std::vector<Tensor>(&moments)[2], double decay) {
+    if (own.empty()) return;  // LibTorch's kernel for a GPU reads the first without asking
     torch::_fused_adamw_(own, gradients_of(own), moments[0], moments[1], /*max_exp_avg_sqs=*/{},
                          std::vector<Tensor>(own.size(), count), rate, /*beta1=*/0.9, /*beta2=*/0.999, decay,
                          /*eps=*/1e-8, /*amsgrad=*/false, /*maximize=*/false);
