@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numbers>
+#include <string>
 #include <utility>
 
 #include "nn/layers/seeded_generator.h"
@@ -89,9 +91,9 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
   loss_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(device));
 }
 
-std::optional<int> ProbeLearner::train(int validation_sequences) {
+std::optional<int> ProbeLearner::train(int validation_sequences, const std::function<void()>& keep) {
   std::optional<int> diverged_at;
-  for (int first = 0, count = 0; first < training_.steps; first += count) {
+  for (int first = steps_made_, count = 0; first < training_.steps; first += count) {
     network_->train();
     const int until_validation = training_.validate_every - first % training_.validate_every;
     count = std::min({kBlock, training_.steps - first, until_validation});
@@ -104,8 +106,10 @@ std::optional<int> ProbeLearner::train(int validation_sequences) {
       diverged_at = first + count;
       break;
     }
-    const bool due = count == until_validation || first + count == training_.steps;
-    if (due && validate(first + count, validation_sequences)) break;
+    if (count < until_validation && first + count < training_.steps) continue;
+    steps_made_ = first + count;
+    if (validate(steps_made_, validation_sequences)) break;
+    if (keep) keep();
   }
   const torch::NoGradGuard no_grad;
   if (!best_parameters_.empty()) torch::_foreach_copy_(parameters(), best_parameters_);
@@ -133,6 +137,30 @@ bool ProbeLearner::validate(int step, int sequences) {
       return false;
   }
   return false;
+}
+
+void ProbeLearner::visit_state(StateArchive& archive) {
+  archive.value("steps_made", steps_made_);
+  if (steps_made_ < 0 || steps_made_ > training_.steps) archive.refuse("steps_made", "it is not one of the training's");
+  archive.value("last_loss", last_loss_);
+  archive.object("best_validation", best_);
+  archive.array("validations", validations_);
+  const auto list = [&archive](const std::string& name, std::vector<Tensor>& tensors) {
+    archive.within(name, [&] {
+      for (std::size_t i = 0; i < tensors.size(); ++i) archive.tensor(std::to_string(i), tensors[i]);
+    });
+  };
+  network_->visit_drawing(archive);
+  const torch::NoGradGuard no_grad;
+  step_.fill_(steps_made_);
+  list("decayed", decayed_);
+  list("plain", plain_);
+  for (int moment = 0; moment < 2; ++moment) {
+    list("decayed_moment" + std::to_string(moment), decayed_moments_[moment]);
+    list("plain_moment" + std::to_string(moment), plain_moments_[moment]);
+  }
+  if (archive.restoring() && best_parameters_.empty()) best_parameters_ = zeros_like(parameters());
+  list("best", best_parameters_);
 }
 
 std::vector<Tensor> ProbeLearner::parameters() const {

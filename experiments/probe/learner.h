@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "experiments/probe/network.h"
 #include "experiments/probe/task.h"
 #include "memory/core/registry.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 
@@ -59,7 +61,11 @@ class ProbeLearner {
   // the weights of the best validation, the first of equals: of the highest accuracy, or of the lowest loss unless
   // that is kCrossEntropy. It ends with stop_accuracy (kCrossEntropy) or a squared loss below 0.001, as published.
   // Returns nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
-  std::optional<int> train(int validation_sequences);
+  // `keep` is called after every validation that does not end the training.
+  std::optional<int> train(int validation_sequences, const std::function<void()>& keep = {});
+  // All that the rest of a training depends on, as it is in `keep`: restored into a new learner of the same arguments,
+  // train() goes on from there and comes to the same bytes.
+  void visit_state(StateArchive& archive);
   // Mean loss of the last block of steps.
   double last_loss() const { return last_loss_; }
   const std::vector<ProbeValidation>& validations() const { return validations_; }
@@ -88,6 +94,7 @@ class ProbeLearner {
   std::vector<torch::Tensor> decayed_moments_[2], plain_moments_[2];
   torch::Tensor rate_of_step_, step_, loss_;  // on the device
   RecordedStep recorded_;
+  int steps_made_ = 0;  // at the last validation
   double last_loss_ = 0;
   std::vector<ProbeValidation> validations_;
   ProbeValidation best_{};

@@ -83,6 +83,11 @@ class BackboneNetwork final : public ProbeNetwork {
 
   ModelCost backbone_cost() const override { return backbone_->cost(); }
 
+  void visit_drawing(StateArchive& archive) override {
+    Tensor seed_tick = clock_->seed_tick(output_->weight.device());
+    archive.tensor("seed_tick", seed_tick);
+  }
+
  private:
   Tensor embed(const Tensor& symbol_BT) {
     if (second_width_ == 0) return embedding_(symbol_BT);

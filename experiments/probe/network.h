@@ -9,6 +9,7 @@
 
 #include "experiments/probe/task.h"
 #include "memory/core/registry.h"
+#include "storage/tensors/state_archive.h"
 
 namespace engram {
 
@@ -18,6 +19,8 @@ class ProbeNetwork : public torch::nn::Module {
   virtual torch::Tensor forward(const ProbeBatch& batch) = 0;
   // Of the backbone, or of the memory that stands for it.
   virtual ModelCost backbone_cost() const = 0;
+  // What it draws next in training.
+  virtual void visit_drawing(StateArchive&) {}
 };
 
 struct ProbeNetworkOptions {

@@ -59,14 +59,14 @@ void set_published(ProbeOptions& options) {
   options.tasks = "modular";
   options.backbones =
       joined({"transformer++:" + weights, "deltanet:" + first, "hqlt_delayed_stream:" + hqlt,
-              "hqlt_delayed_chunk:" + hqlt, "hqlt:" + hqlt, "hqlt:fast_weights=linear_transformer:" + hqlt});
+              "hqlt_delayed_chunk:window=16:" + hqlt, "hqlt:" + hqlt, "hqlt:fast_weights=linear_transformer:" + hqlt});
   options.rates = "0.005,0.001,0.0005,0.0001";
   options.window = 8;
   options.test_sequences = 8192;
   options.training.steps = 20'000;
   options.training.batch = 1024;
   options.training.warmup = 0.5;
-  options.training.final_rate = 1e-3;
+  options.training.final_rate = 0.97;  // of a cosine to a thousandth at step 100,000, which its file has
   set_plain_adamw(options.training, 0.1);
   options.training.validate_every = 100;
   options.training.network.embedding_std = 0.006;

@@ -1,7 +1,6 @@
 #include "experiments/probe/probe.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <fstream>
@@ -16,6 +15,7 @@
 #include "base/text/text.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/experiment.h"
+#include "experiments/probe/kept_training.h"
 #include "memory/backbones/hybrids/stack.h"
 #include "storage/build_info.h"
 #include "storage/files.h"
@@ -164,15 +164,20 @@ double probe_work(const ProbeOptions& options) {
   return most;
 }
 
+std::filesystem::path kept_training_file(const ProbeCell& cell, const std::filesystem::path& folder) {
+  return (folder / cell.file).replace_extension(".safetensors");
+}
+
 ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, torch::Device device,
                            const std::filesystem::path& folder) {
   const auto task = make_probe_task(cell.task);
   ProbeTraining training = training_of(options, *task, cell.task);
   training.learning_rate = cell.rate;
-  const auto begin = std::chrono::steady_clock::now();
+  KeptTraining kept(kept_training_file(cell, folder), cell.identity);
   ProbeLearner learner(*task, matched_config(cell.backbone, options, *task), training, cell.seed, device);
   ProbeResult result{};
-  result.diverged_at = learner.train(options.test_sequences);
+  kept.restore(learner);
+  result.diverged_at = learner.train(options.test_sequences, [&] { kept.keep(learner); });
   const ProbeAccuracy test = learner.evaluate(Split::kTest, options.test_sequences);
   result.accuracy = test.accuracy;
   result.test_loss = test.loss;
@@ -181,7 +186,7 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
   result.best_step = learner.best().step;
   result.chance = task->chance();
   result.loss = learner.last_loss();
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds = kept.seconds();
   result.cost = learner.backbone_cost();
 
   Json by_question = Json::array();
@@ -212,6 +217,7 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
                      {"engram", build.version},
                      {"commit", build.commit}};
   replace_file(folder / cell.file, [&](std::ostream& out) { out << json_text(json, 1) << "\n"; });
+  kept.remove();
   return result;
 }
 

@@ -44,7 +44,11 @@ std::vector<ProbeCell> plan_probe(const ProbeOptions& options);
 // The largest of all cells' training steps, for choose_threads().
 double probe_work(const ProbeOptions& options);
 
-// Computes the cell and writes its file.
+// Where the cell's training is kept until its result is there.
+std::filesystem::path kept_training_file(const ProbeCell& cell, const std::filesystem::path& folder);
+
+// Computes the cell and writes its file. Goes on from its kept training, if there is one; throws UserError, naming the
+// file, if that is damaged or of another cell.
 ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, torch::Device device,
                            const std::filesystem::path& folder);
 

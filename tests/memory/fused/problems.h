@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -90,6 +91,7 @@ struct Problem {
   std::shared_ptr<SequenceModel> reference, model;  // float64 and float32
   Tensor input_BTD, weight_BTD;
   Gradients expected;
+  double rounding_error = 0;  // of a gradient, the greatest in the worst of some roundings
 };
 
 inline Problem draw_problem(const Case& c, const Variant& variant, torch::ScalarType dtype, int seed) {
@@ -135,14 +137,14 @@ inline double error_of_definition(const Problem& p, const Case& c, const Variant
 
 // The greatest error of a gradient in double precision, when weights and input are as far off as `dtype` rounds, in the
 // worst of some draws, of which none follows one that is worse than `most`.
-inline double error_of_rounded_inputs(const Problem& p, const Case& c, torch::ScalarType dtype, double most) {
-  constexpr int kDraws = 4;
+inline double error_of_rounded_inputs(const Problem& p, const Case& c, torch::ScalarType dtype, int draws,
+                                      double most = std::numeric_limits<double>::infinity()) {
   const double rounding = std::exp2(dtype == torch::kBFloat16 ? -8 : -24);
   const auto rounded = [&](const Tensor& x) { return x * (1 + (2 * torch::rand_like(x) - 1) * rounding); };
   std::vector<Tensor> exact;
   for (const Tensor& parameter : p.reference->parameters()) exact.push_back(parameter.detach().clone());
   double worst = 0;
-  for (int draw = 0; draw < kDraws && worst <= most; ++draw) {
+  for (int draw = 0; draw < draws && worst <= most; ++draw) {
     std::vector<Tensor> values;
     for (const Tensor& value : exact) values.push_back(rounded(value));
     set_parameters(*p.reference, values);
@@ -160,34 +162,36 @@ struct Conditioning {
 
 // Where the memory answers almost nothing, as it does at an episode's first step to a query that is orthogonal to the
 // key, the norm behind it magnifies the answer and its rounding: such a problem says nothing. One rounding may come out
-// well by chance. The first problem is taken in which the definition's own and others stay small, or else the best one
-// of some within the limit; none where there is none.
+// well by chance. The first problem is taken in which the definition's own and four others stay small, or else the best
+// one of some within the limit; none where there is none. What has chosen the best of many says too little of it (of
+// mlstm's with five steps 0.07, where new draws have 0.06 to 0.12), so that its rounding error is that of others.
 inline std::optional<Problem> draw_well_conditioned(const Case& c, const Variant& variant, torch::ScalarType dtype,
                                                     const Conditioning& conditioning) {
+  constexpr int kChoosing = 4, kJudging = 8;
   std::optional<Problem> best;
   double least = conditioning.limit;
-  for (int seed = 5; seed < 25; ++seed) {
+  for (int seed = 5; seed < 25 && least > conditioning.good; ++seed) {
     Problem p = draw_problem(c, variant, dtype, seed);
-    double error = error_of_definition(p, c, variant, dtype);
-    if (error <= least) error = std::max(error, error_of_rounded_inputs(p, c, dtype, least));
-    if (error <= conditioning.good) return p;
-    if (error <= least) {
-      least = error;
-      best = std::move(p);
-    }
+    p.rounding_error = error_of_definition(p, c, variant, dtype);
+    if (p.rounding_error > least) continue;
+    const double error = std::max(p.rounding_error, error_of_rounded_inputs(p, c, dtype, kChoosing, least));
+    if (error > least) continue;
+    least = error;
+    best = std::move(p);
   }
+  if (best) best->rounding_error = std::max(best->rounding_error, error_of_rounded_inputs(*best, c, dtype, kJudging));
   return best;
 }
 
 // What may be asked of a comparison.
 struct ErrorBounds {
   double output, gradient;
-  double of_definition = 2;  // a gradient may be as wrong as so many times the definition's own in that type
+  double of_rounding = 1.5;  // a gradient may be as wrong as so many times the problem's rounding error
   Conditioning conditioning = {.good = 1e-5, .limit = 1e-4};
   bool by_kernels = true;  // all of it
 };
 
-// Some gradients are sums that almost cancel, hence the definition's own error. That of a decay is a difference of
+// Some gradients are sums that almost cancel, hence the problem's rounding error. That of a decay is a difference of
 // large sums (kernels/fast_weights/delta_rule/delta_rule.h). False where no problem is well conditioned.
 inline bool compare_case(const Case& c, const Variant& base, torch::ScalarType dtype, const ErrorBounds& bounds) {
   Variant variant = base;
@@ -200,8 +204,7 @@ inline bool compare_case(const Case& c, const Variant& base, torch::ScalarType d
   const std::optional<Problem> drawn = draw_well_conditioned(c, variant, dtype, bounds.conditioning);
   if (!drawn) return false;
   const Problem& p = *drawn;
-  const double gradient_bound =
-      std::max(bounds.gradient, bounds.of_definition * error_of_definition(p, c, variant, dtype));
+  const double gradient_bound = std::max(bounds.gradient, bounds.of_rounding * p.rounding_error);
   SequenceModel& model = *p.model;
   REQUIRE(static_cast<bool>(model.supports_learning(dtype, torch::kCUDA)) == bounds.by_kernels);
   model.to(torch::kCUDA);
@@ -243,11 +246,9 @@ inline bool says_nothing_in_bfloat16(const Variant& variant) {
 }
 
 // Of the fast weights' family, where more nearly cancels: sums of features that an answer is divided by, what
-// convolutions leave of the steps around, answers to almost orthogonal queries before a norm. Of problems that are not
-// well conditioned in bfloat16 none is compared: of mlstm's with five steps the roundings of the inputs alone move a
-// gradient by 0.07 to 5.
-inline constexpr ErrorBounds kFamilySingle{.output = 3e-5, .gradient = 3e-4, .of_definition = 5},
-    kFamilyHalf{.output = 0.06, .gradient = 0.12, .of_definition = 2.5, .conditioning = {0.06, 0.06}};
+// convolutions leave of the steps around, answers to almost orthogonal queries before a norm.
+inline constexpr ErrorBounds kFamilySingle{.output = 3e-5, .gradient = 3e-4, .of_rounding = 3.5},
+    kFamilyHalf{.output = 0.06, .gradient = 0.12, .of_rounding = 2, .conditioning = {0.06, 0.2}};
 
 // In float32 and bfloat16, all cases that the kernels take.
 inline void check_all(const std::vector<Variant>& variants) {
