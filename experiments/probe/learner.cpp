@@ -144,6 +144,7 @@ void ProbeLearner::visit_state(StateArchive& archive) {
   if (steps_made_ < 0 || steps_made_ > training_.steps) archive.refuse("steps_made", "it is not one of the training's");
   archive.value("last_loss", last_loss_);
   archive.object("best_validation", best_);
+  if (best_.step < 0 || best_.step > steps_made_) archive.refuse("best_validation", "it is of another step");
   archive.array("validations", validations_);
   const auto list = [&archive](const std::string& name, std::vector<Tensor>& tensors) {
     archive.within(name, [&] {

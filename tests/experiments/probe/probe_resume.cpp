@@ -1,8 +1,11 @@
 // A probe that is ended in the middle of a cell: the training that was kept goes on to the same bytes.
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -75,4 +78,33 @@ TEST_CASE("a cell goes on from its kept training, which then goes; one that is d
   changed[changed.size() - 3] ^= 1;
   write_text(file, changed);
   CHECK_THROWS_AS(run_probe_cell(cell, options, torch::kCPU, folder.path()), UserError);
+}
+
+TEST_CASE("a kept training whose steps cannot be is refused by name") {
+  torch::set_num_threads(1);
+  const auto task = make_probe_task("copy:items=2:alphabet=3:delay=3");
+  const BackboneConfig config("gru");
+  ProbeLearner learner(*task, config, ended_training(Decayed::kMatrices), 3, torch::kCPU);
+  StateArchive saved;
+  learner.train(kSequences);
+  learner.visit_state(saved);
+  const auto refusal = [&](const std::function<void(SafetensorsFile&)>& change) {
+    SafetensorsFile file;
+    for (const auto& [name, tensor] : saved.saved_tensors()) file.tensors[name] = tensor.clone();
+    file.metadata = saved.saved_metadata();
+    change(file);
+    ProbeLearner other(*task, config, ended_training(Decayed::kMatrices), 3, torch::kCPU);
+    StateArchive archive(std::move(file), "this");
+    return message_of<UserError>([&] { other.visit_state(archive); });
+  };
+  CHECK(refusal([](SafetensorsFile&) {}) == "nothing was thrown");
+  for (const char* steps : {"26", "-1"})
+    CHECK(refusal([&](SafetensorsFile& file) { file.metadata["state.steps_made"] = steps; }) ==
+          "this cannot be gone on from: 'steps_made': it is not one of the training's");
+  for (const int step : {26, -1})
+    CHECK(refusal([&](SafetensorsFile& file) {
+            std::memcpy(file.tensors["best_validation"].data_ptr(), &step, sizeof step);
+          }) == "this cannot be gone on from: 'best_validation': it is of another step");
+  CHECK(refusal([](SafetensorsFile& file) { file.tensors.erase("decayed.0"); }) ==
+        "this cannot be gone on from: 'decayed.0': it is missing");
 }
