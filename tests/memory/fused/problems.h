@@ -170,7 +170,7 @@ inline std::optional<Problem> draw_well_conditioned(const Case& c, const Variant
   constexpr int kChoosing = 4, kJudging = 8;
   std::optional<Problem> best;
   double least = conditioning.limit;
-  for (int seed = 5; seed < 25 && least > conditioning.good; ++seed) {
+  for (int seed = 5; seed < 25 && (!best || least > conditioning.good); ++seed) {
     Problem p = draw_problem(c, variant, dtype, seed);
     p.rounding_error = error_of_definition(p, c, variant, dtype);
     if (p.rounding_error > least) continue;
