@@ -92,22 +92,30 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
 }
 
 std::optional<int> ProbeLearner::train(int validation_sequences, const std::function<void()>& keep) {
+  const auto steps_from = [this](int first) {
+    return std::min({kBlock, training_.steps - first, training_.validate_every - first % training_.validate_every});
+  };
+  const auto draw = [&](int first) {
+    return task_.draw(Split::kTraining, seed_, static_cast<std::uint32_t>(first), steps_from(first), training_.batch);
+  };
   std::optional<int> diverged_at;
+  ProbeBatch next;
+  if (steps_made_ < training_.steps) next = draw(steps_made_);
   for (int first = steps_made_, count = 0; first < training_.steps; first += count) {
     network_->train();
-    const int until_validation = training_.validate_every - first % training_.validate_every;
-    count = std::min({kBlock, training_.steps - first, until_validation});
-    const ProbeBatch block = to_device(
-        task_.draw(Split::kTraining, seed_, static_cast<std::uint32_t>(first), count, training_.batch), device_);
+    count = steps_from(first);
+    const ProbeBatch block = to_device(next, device_);
     loss_.zero_();
     for (int i = 0; i < count; ++i) step(select(block, i));
+    if (first + count < training_.steps) next = draw(first + count);  // while a GPU makes these
     last_loss_ = loss_.item<double>() / count;
     if (!std::isfinite(last_loss_)) {
       diverged_at = first + count;
       break;
     }
-    if (count < until_validation && first + count < training_.steps) continue;
-    steps_made_ = first + count;
+    const int made = first + count;
+    if (made % training_.validate_every != 0 && made < training_.steps) continue;
+    steps_made_ = made;
     if (validate(steps_made_, validation_sequences)) break;
     if (keep) keep();
   }

@@ -1,5 +1,5 @@
 // ProbeLearner: a network around a backbone, taught a ProbeTask by AdamW on its loss. On a GPU a training step is
-// recorded once and replayed; the host waits once in 64 steps.
+// recorded once and replayed; the host waits once in 64 steps and draws the next sequences meanwhile.
 #pragma once
 
 #include <torch/torch.h>
