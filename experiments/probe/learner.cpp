@@ -101,23 +101,24 @@ std::optional<int> ProbeLearner::train(int validation_sequences, const std::func
   std::optional<int> diverged_at;
   ProbeBatch next;
   if (steps_made_ < training_.steps) next = draw(steps_made_);
-  for (int first = steps_made_, count = 0; first < training_.steps; first += count) {
+  for (int first = steps_made_, made = 0; first < training_.steps; first = made) {
     network_->train();
-    count = steps_from(first);
+    const int count = steps_from(first);
+    made = first + count;
     const ProbeBatch block = to_device(next, device_);
     loss_.zero_();
     for (int i = 0; i < count; ++i) step(select(block, i));
-    if (first + count < training_.steps) next = draw(first + count);  // while a GPU makes these
+    const bool goes_on = made < training_.steps;
+    if (goes_on) next = draw(made);  // while a GPU makes these
     last_loss_ = loss_.item<double>() / count;
     if (!std::isfinite(last_loss_)) {
-      diverged_at = first + count;
+      diverged_at = made;
       break;
     }
-    const int made = first + count;
-    if (made % training_.validate_every != 0 && made < training_.steps) continue;
+    if (made % training_.validate_every != 0 && goes_on) continue;
     steps_made_ = made;
-    if (validate(steps_made_, validation_sequences)) break;
-    if (keep) keep();
+    if (validate(made, validation_sequences)) break;
+    if (keep && goes_on) keep();
   }
   const torch::NoGradGuard no_grad;
   if (!best_parameters_.empty()) torch::_foreach_copy_(parameters(), best_parameters_);
@@ -168,7 +169,7 @@ void ProbeLearner::visit_state(StateArchive& archive) {
     list("decayed_moment" + std::to_string(moment), decayed_moments_[moment]);
     list("plain_moment" + std::to_string(moment), plain_moments_[moment]);
   }
-  if (archive.restoring() && best_parameters_.empty()) best_parameters_ = zeros_like(parameters());
+  if (archive.restoring()) best_parameters_ = zeros_like(parameters());
   list("best", best_parameters_);
 }
 

@@ -86,7 +86,9 @@ TEST_CASE("a kept training whose steps cannot be is refused by name") {
   const BackboneConfig config("gru");
   ProbeLearner learner(*task, config, ended_training(Decayed::kMatrices), 3, torch::kCPU);
   StateArchive saved;
-  learner.train(kSequences);
+  int kept = 0;
+  learner.train(kSequences, [&] { ++kept; });
+  CHECK(kept == 2);  // the last of three validations ends it
   learner.visit_state(saved);
   const auto refusal = [&](const std::function<void(SafetensorsFile&)>& change) {
     SafetensorsFile file;
