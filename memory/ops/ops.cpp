@@ -1,11 +1,13 @@
 #include "memory/ops/ops.h"
 
+#include <ATen/Context.h>
 #include <ATen/OpMathType.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "memory/ops/cpu_attention.h"
@@ -97,9 +99,7 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
                          const Tensor& bias_NhQU, const Dropout* weight_dropout, Tensor* weights_NHQU = nullptr) {
   const bool drops = weight_dropout != nullptr && weight_dropout->key(query_NHQK.device()).drops();
   if (!drops && weights_NHQU == nullptr)
-    return at::scaled_dot_product_attention(query_NHQK, key_NHUK, value_NHUV,
-                                            bias_NhQU.defined() ? std::optional<Tensor>(bias_NhQU) : std::nullopt,
-                                            /*dropout_p=*/0, /*is_causal=*/!bias_NhQU.defined());
+    return dot_product_attention(query_NHQK, key_NHUK, value_NHUV, bias_NhQU, /*causal=*/!bias_NhQU.defined());
   const Tensor score_NHQU =
       torch::matmul(query_NHQK, key_NHUK.transpose(2, 3)) / std::sqrt(static_cast<double>(query_NHQK.size(3)));
   const Tensor bias = bias_NhQU.defined()
@@ -114,6 +114,14 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
 }
 
 }  // namespace
+
+Tensor dot_product_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
+                             const Tensor& mask, bool causal) {
+  [[maybe_unused]] static const bool without_cudnn = (at::globalContext().setSDPUseCuDNN(false), true);
+  return at::scaled_dot_product_attention(query_NHQK, key_NHUK, value_NHUV,
+                                          mask.defined() ? std::optional<Tensor>(mask) : std::nullopt,
+                                          /*dropout_p=*/0, causal);
+}
 
 Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
   const Tensor index = index_BI.unsqueeze(2).unsqueeze(3);

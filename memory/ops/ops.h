@@ -26,6 +26,14 @@ struct KeyValueRing {
   torch::Tensor value_BSHV;
 };
 
+// softmax(q k^T / sqrt(K)) v by LibTorch's fused operation, all [N, H, ., .]. `mask`, unless undefined, is added to the
+// scores, or where it is bool says which keys count.
+//
+// Never by cuDNN, which LibTorch prefers on Hopper: by LibTorch's own account its gradients differ from run to run, and
+// it keeps a plan for every shape that it meets. Other threads' attention does without it, too, from then on.
+torch::Tensor dot_product_attention(const torch::Tensor& query_NHQK, const torch::Tensor& key_NHUK,
+                                    const torch::Tensor& value_NHUV, const torch::Tensor& mask, bool causal = false);
+
 // Rows of x_BSHX picked by index_BI: result[b, i] = x[b, index[b, i]].
 torch::Tensor pick_steps(const torch::Tensor& x_BSHX, const torch::Tensor& index_BI);
 

@@ -34,7 +34,7 @@ using torch::Tensor;
 
 // c_j of blocks [., S, H, X] -> [., H, V]
 Tensor summarise(const Tensor& query, const Tensor& key, const Tensor& value) {
-  return at::scaled_dot_product_attention(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)).mean(2);
+  return dot_product_attention(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), /*mask=*/{}).mean(2);
 }
 
 // By how much two scores may differ and be a tie, as a part of the largest that they could be: far more than rounding
@@ -202,9 +202,8 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
     const Tensor sum_BTHK = sum_queries(query, plan, state[kSum]);
     const Tensor best_BTR =
         best_blocks(sum_BTHK, fit_blocks(summary_BNHV, plan.blocks), plan.retrievable_BTn, retrieved_);
-    const Tensor output_BHTV =
-        at::scaled_dot_product_attention(query.transpose(1, 2), key_BUHK.transpose(1, 2), value_BUHV.transpose(1, 2),
-                                         plan.visible(best_BTR).unsqueeze(1));
+    const Tensor output_BHTV = dot_product_attention(query.transpose(1, 2), key_BUHK.transpose(1, 2),
+                                                     value_BUHV.transpose(1, 2), plan.visible(best_BTR).unsqueeze(1));
 
     const Tensor last_B1 = (plan.lengths_B - 1).clamp_min(0).unsqueeze(1);
     final_state.insert(
@@ -235,8 +234,7 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
                  value_BHUV = pick_steps(value_BPHV, step_BU).transpose(1, 2);
     Tensor output_BH1V;
     if (view == nullptr) {
-      output_BH1V =
-          at::scaled_dot_product_attention(query_BH1K, key_BHUK, value_BHUV, visible_BU.unsqueeze(1).unsqueeze(2));
+      output_BH1V = dot_product_attention(query_BH1K, key_BHUK, value_BHUV, visible_BU.unsqueeze(1).unsqueeze(2));
     } else {
       const Tensor weight_BHU = weights(query_BH1K, key_BHUK, visible_BU);
       output_BH1V = torch::matmul(weight_BHU.unsqueeze(2), value_BHUV);

@@ -226,9 +226,9 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
     const auto as_batch = [&](const Tensor& ring, const Tensor& x) {
       return chunks_of(plan.aligned(ring, x)).flatten(0, 1).transpose(1, 2);
     };
-    const Tensor window_NHCV = at::scaled_dot_product_attention(
-        as_batch(state[1], plan.positions.turn(in.query)), as_batch(state[1], turned_key), as_batch(state[2], in.value),
-        /*attn_mask=*/std::nullopt, /*dropout_p=*/0, /*is_causal=*/true);
+    const Tensor window_NHCV =
+        dot_product_attention(as_batch(state[1], plan.positions.turn(in.query)), as_batch(state[1], turned_key),
+                              as_batch(state[2], in.value), /*mask=*/{}, /*causal=*/true);
     const Tensor window_BAHV = window_NHCV.transpose(1, 2).unflatten(0, {-1, plan.chunks}).flatten(1, 2);
 
     final_state.insert(final_state.end(), {plan.ring.stored(state[1], turned_key), plan.ring.stored(state[2], in.value),
