@@ -197,6 +197,11 @@ def run_experiment(experiment, root, jobs):
                                                 METHODS[method] | {"learner.learning_rate": rate})
                  for method in METHODS for layer in experiment.layers for rate in experiment.rates}
         jobs.wait([jobs.submit(one) for one in tries.values()])
+        failed = sum(not one.finished() for one in tries.values())
+        if failed:
+            jobs.wait(others)
+            leave(f"{failed} of {len(tries)} tries of a rate have failed; the same command tries them again and goes on",
+                  1)
 
         def total(method, rate):
             return sum(tries[method, layer, rate].success(adapted_to) or 0 for layer in experiment.layers)

@@ -110,6 +110,16 @@ check_tables(run, folder / "figures")
 again = adapt(*arguments)
 assert "success" not in again, again
 
+# A rate that was not tried must not lose to the others.
+shutil.rmtree(run / "tune/full/window/3e-3")
+failing = folder / "failing"
+failing.write_text(f'#!/bin/sh\ncase "$*" in *tune/full/window/3e-3*) exit 3 ;; esac\nexec {ENGRAM} "$@"\n')
+failing.chmod(0o755)
+without = adapt(*arguments, program=str(failing), status=1, saying="1 of 12 tries of a rate have failed")
+assert "rates:" not in without, without
+again = adapt(*arguments)
+assert "tune/full/window/3e-3: success" in again and "rates:" in again, again
+
 write_config(config, experiment={"learnt": "1.1"})
 adapt(*arguments, status=1, saying="0 of 2 bases have learnt the task, 2 are needed; give more seeds")
 write_config(config, base={"memory.width": "-1"})
