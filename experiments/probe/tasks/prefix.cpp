@@ -12,8 +12,8 @@ namespace {
 // The answers of prefixes of the lengths 3, 3 + stride, ...: up to train_length in training, from there to test_length
 // in testing. As published, a sequence of training has one answer, that of a prefix whose length is drawn; with
 // answers=every it trains all lengths at once, from which less carries over to longer sequences
-// (docs/figures/probes.md). Where a sign ends the prefix and asks for its answer, testing has one answer a sequence as
-// well; a length then counts prefix, sign and answer.
+// (docs/figures/published_probes.md). Where a sign ends the prefix and asks for its answer, testing has one answer a
+// sequence as well; a length then counts prefix, sign and answer.
 class PrefixTask : public ProbeTask {
  public:
   void list_options(OptionList& list) override {
