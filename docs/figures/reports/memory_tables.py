@@ -1,8 +1,8 @@
-"""The tables of docs/figures/results.md that show docs/figures/reports/memories.csv: success by memory and task.
+"""The tables of docs/figures/memories.md that show docs/figures/reports/memories.csv: success by memory and task.
 
-    memory_tables.py               writes the tables into docs/figures/results.md, each in place of the one with its header, or
-                                   behind the table before where there is none
-    memory_tables.py --check       exit status 1 where docs/figures/results.md has other tables than the runs make
+    memory_tables.py               writes the tables into the page, each in place of the one with its header, or behind
+                                   the table before where there is none
+    memory_tables.py --check       exit status 1 where the page has other tables than the runs make
 
 A cell: for tasks whose return says more than their success, the mean return; mean success of the best weights in %,
 greedy; in brackets sampled, where that is more than 5 points apart; n, where fewer seeds ran than of others in the
@@ -16,7 +16,7 @@ import statistics
 
 from published_runs import FOLDER, end_of_table, rows_of, write_or_check
 
-RESULTS = FOLDER.parent / "results.md"
+PAGE = FOLDER.parent / "memories.md"
 GROUPS = [
     {"tmaze_10": "T-maze 10", "tmaze_20": "T-maze 20", "tmaze_50": "T-maze 50"},
     {"visual_match_0": "visual match 0", "visual_match_50": "delay 50", "visual_match_100": "delay 100",
@@ -86,7 +86,7 @@ def with_tables(text, rows):
         first = next(iter(group.values()))
         found = [i for i, line in enumerate(lines) if line.startswith(f"| memory | state, bytes | {first}")]
         if len(found) > 1 or (not found and behind is None):
-            raise SystemExit(f"memory_tables: results.md has {len(found)} tables of '{first}'")
+            raise SystemExit(f"memory_tables: memories.md has {len(found)} tables of '{first}'")
         if found:
             begin, end = found[0], end_of_table(lines, found[0])
         else:
@@ -102,7 +102,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     runs = "memories.csv"
-    write_or_check(RESULTS, with_tables(RESULTS.read_text(), rows_of(runs)), runs, check)
+    write_or_check(PAGE, with_tables(PAGE.read_text(), rows_of(runs)), runs, check)
 
 
 if __name__ == "__main__":

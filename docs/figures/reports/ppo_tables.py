@@ -1,5 +1,5 @@
 """The tables that show docs/figures/reports/memories_ppo.csv, every memory by PPO, tuned: those of docs/figures/ppo.md,
-and of docs/figures/results.md the one that counts memories by PPO and by SAC (memories.csv).
+and of docs/figures/memories.md the one that counts memories by PPO and by SAC (memories.csv).
 
     ppo_tables.py                writes the tables into their pages, each in place of the one with its header
     ppo_tables.py --check        exit status 1 where a page has another table than the runs make
@@ -17,7 +17,7 @@ import csv
 
 from published_runs import FOLDER, replace_tables, rows_of, write_or_check
 
-PAGE, RESULTS = FOLDER.parent / "ppo.md", FOLDER.parent / "results.md"
+PAGE, MEMORIES = FOLDER.parent / "ppo.md", FOLDER.parent / "memories.md"
 CHANCE = {"tmaze_20": 1 / 2, "tmaze_50": 1 / 2, "visual_match_100": 1 / 3, "key_to_door_60": 0,
           "repeat_first_medium": 1 / 4, "repeat_first_hard": 1 / 4, "repeat_previous_easy": 0,
           "repeat_previous_medium": 0, "autoencode_easy": 0, "memory_len_100": 1 / 2, "minigrid_memory_s11": 1 / 2}
@@ -151,7 +151,7 @@ def main():
     own = compared(rows)
     write_or_check(PAGE, replace_tables(PAGE, (tries_table(rows), *runs_tables(own))), runs, arguments.check)
     learners = learners_table({"SAC": ended(rows_of("memories.csv")), "PPO": own})
-    write_or_check(RESULTS, replace_tables(RESULTS, (learners,)), runs, arguments.check)
+    write_or_check(MEMORIES, replace_tables(MEMORIES, (learners,)), runs, arguments.check)
 
 
 if __name__ == "__main__":
