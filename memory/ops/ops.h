@@ -29,8 +29,9 @@ struct KeyValueRing {
 // softmax(q k^T / sqrt(K)) v by LibTorch's fused operation, all [N, H, ., .]. `mask`, unless undefined, is added to the
 // scores, or where it is bool says which keys count.
 //
-// Never by cuDNN, which LibTorch prefers on Hopper: by LibTorch's own account its gradients differ from run to run, and
-// it keeps a plan for every shape that it meets. Other threads' attention does without it, too, from then on.
+// Never by cuDNN, which LibTorch prefers in bfloat16 on Hopper: it compiles kernels while the program runs, which has
+// corrupted heaps, and by LibTorch's own account its gradients differ from run to run. From the first call on LibTorch
+// does without it everywhere.
 torch::Tensor dot_product_attention(const torch::Tensor& query_NHQK, const torch::Tensor& key_NHUK,
                                     const torch::Tensor& value_NHUV, const torch::Tensor& mask, bool causal = false);
 
