@@ -12,16 +12,13 @@
 #include "nn/fused/encoder.h"
 #include "nn/fused/weights/late_gradients.h"
 #include "tests/gpu.h"
+#include "tests/rms_error.h"
 
 using namespace engram;
+using testing::rms_error;
 using torch::Tensor;
 
 namespace {
-
-double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
-double rms_error(const Tensor& actual, const Tensor& expected) {
-  return rms(actual.detach().to(torch::kCPU, torch::kFloat64) - expected.detach()) / rms(expected.detach());
-}
 
 // Numbers that `dtype` holds, so that products of it round activations and gradients alone.
 Tensor draw(const std::vector<std::int64_t>& shape, double scale, torch::ScalarType dtype) {

@@ -9,8 +9,11 @@
 
 #include "nn/fused/heads/heads.h"
 #include "tests/gpu.h"
+#include "tests/rms_error.h"
 
 using namespace engram;
+using testing::rms;
+using testing::rms_error;
 using torch::Tensor;
 
 namespace {
@@ -42,11 +45,6 @@ Parameters leaves(const Parameters& parameters, const torch::TensorOptions& opti
   Parameters own;
   for (const Tensor& parameter : parameters) own.push_back(parameter.to(options).clone().requires_grad_(true));
   return own;
-}
-
-double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
-double rms_error(const Tensor& actual, const Tensor& expected) {
-  return rms(actual.detach().to(torch::kCPU, torch::kFloat64) - expected.detach()) / rms(expected.detach());
 }
 
 // The targets' outputs, and where one of the learning heads is used by nothing.

@@ -20,9 +20,11 @@
 #include "nn/device/plain_operations.h"
 #include "tests/gpu.h"
 #include "tests/memory/support.h"
+#include "tests/rms_error.h"
 
 using namespace engram;
 using engram::testing::skip_without_gpu;
+using testing::rms_error;
 using torch::Tensor;
 
 namespace {
@@ -103,11 +105,6 @@ const std::vector<Variant> kVariants = {
     {"gru", {{"width", "64"}, {"layers", "2"}}},
     {"lstm", {{"width", "64"}, {"layers", "2"}}},
 };
-
-double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
-double rms_error(const Tensor& a, const Tensor& b) {
-  return rms(a.detach().to(torch::kCPU, torch::kFloat64) - b) / (rms(b) + 1e-30);
-}
 
 struct Models {
   std::shared_ptr<SequenceModel> reference, model;  // float64 on the CPU, float32 on the GPU

@@ -19,17 +19,11 @@
 
 #include "memory/core/sequence_model.h"
 #include "tests/memory/support.h"
+#include "tests/rms_error.h"
 
 namespace engram::testing {
 
 using torch::Tensor;
-
-inline double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
-
-// RMS(a - b) / RMS(b)
-inline double rms_error(const Tensor& a, const Tensor& b) {
-  return rms(a.detach().to(torch::kCPU, torch::kFloat64) - b) / (rms(b) + 1e-30);
-}
 
 struct Gradients {
   Tensor output_BTD, input_BTD;
