@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -93,6 +94,27 @@ Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
       .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
 }
 
+// While it lives LibTorch chooses cuDNN's attention in no thread; one lives at a time. A gradient is by what its output
+// was.
+class WithoutCudnnAttention {
+ public:
+  WithoutCudnnAttention() : turn_(one_at_a_time()), chosen_before_(at::globalContext().userEnabledCuDNNSDP()) {
+    at::globalContext().setSDPUseCuDNN(false);
+  }
+  ~WithoutCudnnAttention() { at::globalContext().setSDPUseCuDNN(chosen_before_); }
+  WithoutCudnnAttention(const WithoutCudnnAttention&) = delete;
+  WithoutCudnnAttention& operator=(const WithoutCudnnAttention&) = delete;
+
+ private:
+  static std::mutex& one_at_a_time() {
+    static std::mutex mutex;
+    return mutex;
+  }
+
+  std::lock_guard<std::mutex> turn_;
+  bool chosen_before_;
+};
+
 // softmax(q k^T / sqrt(K) + bias) v, all [N, H, ., .]; without a bias causal, Q = U. `weights_NHQU`, unless null, gets
 // the softmax.
 Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
@@ -117,7 +139,8 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
 
 Tensor dot_product_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
                              const Tensor& mask, bool causal) {
-  [[maybe_unused]] static const bool without_cudnn = (at::globalContext().setSDPUseCuDNN(false), true);
+  std::optional<WithoutCudnnAttention> without_cudnn;
+  if (query_NHQK.is_cuda()) without_cudnn.emplace();
   return at::scaled_dot_product_attention(query_NHQK, key_NHUK, value_NHUV,
                                           mask.defined() ? std::optional<Tensor>(mask) : std::nullopt,
                                           /*dropout_p=*/0, causal);

@@ -30,8 +30,7 @@ struct KeyValueRing {
 // scores, or where it is bool says which keys count.
 //
 // Never by cuDNN, which LibTorch prefers in bfloat16 on Hopper: it compiles kernels while the program runs, which has
-// corrupted heaps, and by LibTorch's own account its gradients differ from run to run. From the first call on LibTorch
-// does without it everywhere.
+// corrupted heaps, and by LibTorch's own account its gradients differ from run to run.
 torch::Tensor dot_product_attention(const torch::Tensor& query_NHQK, const torch::Tensor& key_NHUK,
                                     const torch::Tensor& value_NHUV, const torch::Tensor& mask, bool causal = false);
 
