@@ -36,7 +36,7 @@ import time
 
 METHODS = {"lora": {"adapters.convolutions": "false"}, "hylora": {}, "full": {"adapters.rank": "0"}}
 UNCHANGED = {"adapters.rank": "0", "run.updates_per_step": "0", "run.steps": "1"}
-NO_ROOM_ON_GPU = 5  # an exit status of engram
+DIVERGED, NO_ROOM_ON_GPU = 3, 5  # exit statuses of engram
 
 
 def leave(what, status=2):
@@ -73,9 +73,13 @@ class Experiment:
             leave(f"config '{file}': evaluate has to name the size of the bases, then that of the adapted")
 
 
+class Diverged(RuntimeError):
+    """It would again: no failure of the machine, but what its settings come to."""
+
+
 class Run:
     def __init__(self, experiment, folder, settings, adapts=None):
-        self.experiment, self.folder = experiment, folder
+        self.experiment, self.folder, self.diverged = experiment, folder, False
         self.arguments = [text for key, value in settings.items() for text in (f"--{key}", value)]
         if adapts:
             self.arguments += ["--adapt", adapts.folder]
@@ -131,7 +135,7 @@ class Jobs:
                 time.sleep(20)
         if status and not self.stopped_by:
             lines = log.read_text(errors="replace").strip().split("\n")
-            raise RuntimeError(f"status {status}: {lines[-1]}")
+            raise (Diverged if status == DIVERGED else RuntimeError)(f"status {status}: {lines[-1]}")
 
     def make(self, runs):
         """One after the other, as far as they are not finished."""
@@ -149,6 +153,7 @@ class Jobs:
                     texts = (f"{100 * run.success(value):.1f}" for value in run.experiment.values)
                     print(f"{run.folder.relative_to(self.root)}: success {', '.join(texts)}%", flush=True)
         except (RuntimeError, OSError) as error:
+            run.diverged = isinstance(error, Diverged)
             with self.lock:
                 self.failed += 1
             print(f"adapt.py: {runs[0].folder}: {error}", file=sys.stderr, flush=True)
@@ -179,11 +184,19 @@ def run_experiment(experiment, root, jobs):
     def adapted(folder, layer, agent, settings):
         return Run(experiment, root / folder, experiment.adapted | stack(layer) | settings, agent)
 
+    def require(runs, what):
+        """What follows is chosen by all of these runs. One that has diverged counts, as without success."""
+        missing = sum(not (run.finished() or run.diverged) for run in runs.values())
+        if missing:
+            jobs.wait(others)
+            leave(f"{missing} of {len(runs)} {what} have failed; the same command tries them again and goes on", 1)
+
     bases = {seed: beginner(f"base/{seed}", first_layer, seed, {}) for seed in experiment.seeds}
     training = [jobs.submit(base) for base in bases.values()]
     others = [jobs.submit(beginner(f"scratch/{layer}/{seed}", layer, seed, experiment.scratch))
               for layer in experiment.layers for seed in experiment.scratch_seeds]
     jobs.wait(training)
+    require(bases, "bases")
     learnt = [seed for seed, base in bases.items() if (base.success(trained_at) or 0) >= experiment.learnt]
     needed = experiment.bases + (len(experiment.rates) > 1)
     if len(learnt) < needed:
@@ -197,11 +210,7 @@ def run_experiment(experiment, root, jobs):
                                                 METHODS[method] | {"learner.learning_rate": rate})
                  for method in METHODS for layer in experiment.layers for rate in experiment.rates}
         jobs.wait([jobs.submit(one) for one in tries.values()])
-        failed = sum(not one.finished() for one in tries.values())
-        if failed:
-            jobs.wait(others)
-            leave(f"{failed} of {len(tries)} tries of a rate have failed; the same command tries them again and goes on",
-                  1)
+        require(tries, "tries of a rate")
 
         def total(method, rate):
             return sum(tries[method, layer, rate].success(adapted_to) or 0 for layer in experiment.layers)

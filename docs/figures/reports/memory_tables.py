@@ -86,7 +86,7 @@ def with_tables(text, rows):
         first = next(iter(group.values()))
         found = [i for i, line in enumerate(lines) if line.startswith(f"| memory | state, bytes | {first}")]
         if len(found) > 1 or (not found and behind is None):
-            raise SystemExit(f"memory_tables: memories.md has {len(found)} tables of '{first}'")
+            raise SystemExit(f"memory_tables: {PAGE.name} has {len(found)} tables of '{first}'")
         if found:
             begin, end = found[0], end_of_table(lines, found[0])
         else:

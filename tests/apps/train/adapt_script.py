@@ -110,15 +110,29 @@ check_tables(run, folder / "figures")
 again = adapt(*arguments)
 assert "success" not in again, again
 
-# A rate that was not tried must not lose to the others.
+
+
+def ending(status, folder_of_run):
+    """A program that is engram but for one run, which ends so."""
+    program = folder / f"ends_with_{status}"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *{folder_of_run}*) exit {status} ;; esac\nexec {ENGRAM} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+# A rate that was not tried must not lose to the others, one that diverges does; and a base is not passed over.
 shutil.rmtree(run / "tune/full/window/3e-3")
-failing = folder / "failing"
-failing.write_text(f'#!/bin/sh\ncase "$*" in *tune/full/window/3e-3*) exit 3 ;; esac\nexec {ENGRAM} "$@"\n')
-failing.chmod(0o755)
-without = adapt(*arguments, program=str(failing), status=1, saying="1 of 12 tries of a rate have failed")
+without = adapt(*arguments, program=ending(1, "tune/full/window/3e-3"), status=1,
+                saying="1 of 12 tries of a rate have failed")
 assert "rates:" not in without, without
+without = adapt(*arguments, program=ending(3, "tune/full/window/3e-3"), status=1, saying="1 runs have failed")
+assert "rates:" in without, without
 again = adapt(*arguments)
 assert "tune/full/window/3e-3: success" in again and "rates:" in again, again
+(run / "base/1/evaluations.json").rename(folder / "kept.json")
+without = adapt(*arguments, program=ending(1, "base/1 "), status=1, saying="1 of 2 bases have failed")
+assert "rates:" not in without, without
+(folder / "kept.json").rename(run / "base/1/evaluations.json")
 
 write_config(config, experiment={"learnt": "1.1"})
 adapt(*arguments, status=1, saying="0 of 2 bases have learnt the task, 2 are needed; give more seeds")

@@ -23,8 +23,8 @@
 #include "tests/rms_error.h"
 
 using namespace engram;
+using engram::testing::rms_error;
 using engram::testing::skip_without_gpu;
-using testing::rms_error;
 using torch::Tensor;
 
 namespace {
