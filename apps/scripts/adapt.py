@@ -11,7 +11,8 @@ Every run is a run directory of `engram train` with an evaluations.json of `engr
     RUN/base/SEED                    the agents that are adapted
     RUN/scratch/LAYER/SEED           agents from scratch
     RUN/tune/METHOD/LAYER/RATE       the rates that a method chooses from
-    RUN/adapted/METHOD/LAYER/SEED    METHOD none: the agent as it was, with the layer in its new place
+    RUN/adapted/METHOD/LAYER/SEED    METHOD none: the agent as it was, with the layer in its new place; hylora_RANK:
+                                     HyLoRA of another rank, at HyLoRA's rate
     RUN/attention/METHOD/LAYER/SEED  the same weights with the first of the config's layers put back
     RUN/output/...                   what the programs have printed
 
@@ -65,10 +66,15 @@ class Experiment:
             self.rates = [rate.strip() for rate in own["rates"].split(",")]
             self.range, self.episodes = own["evaluate"], own["episodes"]
             self.values = [float(value) for value in self.range.split(":")[1].split(",")]
+            self.ranks = [int(rank) for rank in own["ranks"].split(",") if rank.strip()]
+            self.rank_layers = [layer.strip() for layer in own["rank_layers"].split(",") if layer.strip()]
             self.base, self.adapted, self.scratch, self.layers = (
                 dict(config[section]) for section in ("base", "adapted", "scratch", "layers"))
         except (configparser.Error, KeyError, ValueError, IndexError) as error:
             leave(f"config '{file}': {' '.join(str(error).split())} is missing or not allowed")
+        unknown = [layer for layer in self.rank_layers if layer not in self.layers]
+        if unknown:
+            leave(f"config '{file}': rank_layers names '{unknown[0]}', which is not among the layers")
         if len(self.values) < 2:
             leave(f"config '{file}': evaluate has to name the size of the bases, then that of the adapted")
 
@@ -218,6 +224,8 @@ def run_experiment(experiment, root, jobs):
         rates = {method: max(experiment.rates, key=lambda rate: total(method, rate)) for method in METHODS}
         print("rates: " + ", ".join(f"{method} {rate}" for method, rate in rates.items()), flush=True)
 
+    of_rank = {f"hylora_{rank}": METHODS["hylora"] | {"adapters.rank": str(rank), "adapters.alpha": str(2 * rank)}
+               for rank in experiment.ranks}
     for seed, layer in itertools.product(learnt[:experiment.bases], experiment.layers):
         others.append(jobs.submit(adapted(f"adapted/none/{layer}/{seed}", layer, bases[seed], UNCHANGED)))
         for method in METHODS:
@@ -225,6 +233,9 @@ def run_experiment(experiment, root, jobs):
                             METHODS[method] | {"learner.learning_rate": rates[method]})
             put_back = adapted(f"attention/{method}/{layer}/{seed}", first_layer, agent, UNCHANGED)
             others.append(jobs.submit(agent, put_back) if layer != first_layer else jobs.submit(agent))
+        for name, settings in of_rank.items() if layer in experiment.rank_layers else ():
+            others.append(jobs.submit(adapted(f"adapted/{name}/{layer}/{seed}", layer, bases[seed],
+                                              settings | {"learner.learning_rate": rates["hylora"]})))
     jobs.wait(others)
 
 

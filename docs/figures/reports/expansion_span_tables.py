@@ -24,6 +24,7 @@ PLACES = {"base": ("seed",), "scratch": ("layer", "seed"), "tune": ("method", "l
 DELAYS = (50, 250, 500)
 LAYERS = ("attention", "window", "shifted_sparse", "expansion_span")
 METHODS = {"none": "not at all", "lora": "LoRA", "hylora": "HyLoRA", "full": "all weights", "scratch": "from scratch"}
+RANKS = {"hylora": "8", "hylora_16": "16", "hylora_32": "32", "hylora_64": "64"}
 # Of Student's t distribution, 97.5%, by degrees of freedom.
 T = (None, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
@@ -89,6 +90,16 @@ def success_table(found, delays):
     return lines
 
 
+def rank_table(found, delays):
+    lines = ["| layer | rank | " + " | ".join(map(str, delays)) + " |", "|---|---:|---:|---:|---:|"]
+    for layer in LAYERS:
+        rows = [[found.get(("adapted", method, layer, delay)) for delay in delays] for method in RANKS]
+        if any(any(row) for row in rows[1:]):  # of HyLoRA's own rank alone there is nothing to compare
+            lines += [f"| `{layer}` | {rank} | " + " | ".join(percent(cell.values()) for cell in row) + " |"
+                      for rank, row in zip(RANKS.values(), rows) if all(row)]
+    return lines
+
+
 def claims_table(found, delays):
     """Differences between agents of the same base."""
     short, adapted_to, beyond = delays
@@ -106,6 +117,8 @@ def claims_table(found, delays):
         ("HyLoRA is better than LoRA, span", span, of("lora", "expansion_span")),
         ("HyLoRA is better than LoRA, attention", of("hylora", "attention"), of("lora", "attention")),
         ("HyLoRA is as good as all weights, span", span, of("full", "expansion_span")),
+        ("a larger rank is better: 64 - 8, span", of("hylora_64", "expansion_span"), span),
+        ("the same with attention", of("hylora_64", "attention"), of("hylora", "attention")),
         (f"the short delay is kept: {short}, HyLoRA, span - the base", of("hylora", "expansion_span", short),
          of("none", "attention", short)),
         (f"it holds beyond: {beyond}, span - window", of("hylora", "expansion_span", beyond),
@@ -123,7 +136,7 @@ def claims_table(found, delays):
 
 def tables(rows):
     found, delays = by_place(rows), sorted({int(row["delay"]) for row in rows}) or DELAYS
-    return success_table(found, delays), claims_table(found, delays)
+    return success_table(found, delays), rank_table(found, delays), claims_table(found, delays)
 
 
 if __name__ == "__main__":

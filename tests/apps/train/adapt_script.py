@@ -17,7 +17,7 @@ SOURCES = pathlib.Path(sys.argv[2]).resolve()
 SCRIPT = SOURCES / "apps/scripts/adapt.py"
 TINY = {
     "experiment": {"seeds": "1-2", "learnt": "0", "bases": "1", "rates": "1e-3, 3e-3", "scratch_seeds": "1",
-                   "evaluate": "task.distractor_steps: 2,4,8", "episodes": "2"},
+                   "ranks": "16", "rank_layers": "window", "evaluate": "task.distractor_steps: 2,4,8", "episodes": "2"},
     "base": {"task.distractor_steps": "2", "network.hidden_width": "16", "memory.width": "16", "memory.mlp_width": "16",
              "replay.batch_episodes": "2", "run.num_envs": "2", "run.random_episodes": "2", "run.steps": "80",
              "evaluation.every_steps": "60", "evaluation.episodes": "2"},
@@ -53,7 +53,7 @@ def made(folder):
 
 
 def expected():
-    places = {"base/1", "base/2", "adapted/none/attention/2", "adapted/none/window/2"}
+    places = {"base/1", "base/2", "adapted/none/attention/2", "adapted/none/window/2", "adapted/hylora_16/window/2"}
     places |= {f"scratch/{layer}/1" for layer in ("attention", "window")}
     for method in ("lora", "hylora", "full"):
         places.add(f"attention/{method}/window/2")
@@ -69,6 +69,7 @@ def check_settings(run):
     assert setting("adapted/lora/window/2", "convolutions = false")
     assert setting("adapted/hylora/window/2", "convolutions = true")
     assert setting("adapted/hylora/window/2", "rank = 8") and setting("adapted/full/window/2", "rank = 0")
+    assert setting("adapted/hylora_16/window/2", "rank = 16") and setting("adapted/hylora_16/window/2", "alpha = 32")
     assert setting("adapted/full/window/2", "stack = mamba2,window:window=4")
     assert setting("attention/full/window/2", "stack = mamba2,attention")
 
@@ -78,8 +79,9 @@ def check_tables(run, folder):
     shutil.copytree(SOURCES / "docs/figures/reports", folder / "reports", ignore=shutil.ignore_patterns("*_figures"))
     page = folder / "expansion_span.md"
     lines = (SOURCES / "docs/figures/expansion_span.md").read_text().split("\n")
-    head = next(i for i, line in enumerate(lines) if line.startswith("| layer | adapted |"))
-    lines[head] = "| layer | adapted | 2 | 4 | 4, attention put back | 8 |"
+    for old, new in (("| layer | adapted |", "| layer | adapted | 2 | 4 | 4, attention put back | 8 |"),
+                     ("| layer | rank |", "| layer | rank | 2 | 4 | 8 |")):
+        lines[next(i for i, line in enumerate(lines) if line.startswith(old))] = new
     page.write_text("\n".join(lines))
     tables = folder / "reports/expansion_span_tables.py"
     call(sys.executable, tables, "--from", run)
@@ -88,6 +90,7 @@ def check_tables(run, folder):
     text = page.read_text()
     assert re.search(r"^\| `window` \| HyLoRA \| \d+ \| \d+ \| \d+ \| \d+ \|$", text, re.MULTILINE), text
     assert re.search(r"^\| `attention` \| from scratch \| \d+ \| \d+ \|  \| \d+ \|$", text, re.MULTILINE), text
+    assert re.search(r"^\| `window` \| 16 \| \d+ \| \d+ \| \d+ \|$", text, re.MULTILINE), text
     assert re.search(r"^\| HyLoRA is better than LoRA, attention \| [+-]\d+ \|$", text, re.MULTILINE), text
 
 
@@ -136,6 +139,8 @@ assert "rates:" not in without, without
 
 write_config(config, experiment={"learnt": "1.1"})
 adapt(*arguments, status=1, saying="0 of 2 bases have learnt the task, 2 are needed; give more seeds")
+write_config(config, experiment={"rank_layers": "window, wave"})
+adapt(*arguments, status=2, saying="rank_layers names 'wave', which is not among the layers")
 write_config(config, base={"memory.width": "-1"})
 adapt("--config", config, "--run", folder / "wrong", status=1, saying="memory.width")
 adapt("--config", folder / "none.ini", "--run", run, status=2, saying="none.ini' cannot be read")
