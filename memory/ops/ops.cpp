@@ -1,18 +1,17 @@
 #include "memory/ops/ops.h"
 
-#include <ATen/Context.h>
 #include <ATen/OpMathType.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "memory/ops/cpu_attention.h"
 #include "memory/ops/ops_cuda.h"
+#include "memory/ops/reproducible_attention.h"
 #include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"
 #include "nn/device/plain_operations.h"
@@ -94,27 +93,6 @@ Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
       .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
 }
 
-// While it lives LibTorch chooses cuDNN's attention in no thread; one lives at a time. A gradient is by what its output
-// was.
-class WithoutCudnnAttention {
- public:
-  WithoutCudnnAttention() : turn_(one_at_a_time()), chosen_before_(at::globalContext().userEnabledCuDNNSDP()) {
-    at::globalContext().setSDPUseCuDNN(false);
-  }
-  ~WithoutCudnnAttention() { at::globalContext().setSDPUseCuDNN(chosen_before_); }
-  WithoutCudnnAttention(const WithoutCudnnAttention&) = delete;
-  WithoutCudnnAttention& operator=(const WithoutCudnnAttention&) = delete;
-
- private:
-  static std::mutex& one_at_a_time() {
-    static std::mutex mutex;
-    return mutex;
-  }
-
-  std::lock_guard<std::mutex> turn_;
-  bool chosen_before_;
-};
-
 // softmax(q k^T / sqrt(K) + bias) v, all [N, H, ., .]; without a bias causal, Q = U. `weights_NHQU`, unless null, gets
 // the softmax.
 Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
@@ -139,8 +117,7 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
 
 Tensor dot_product_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
                              const Tensor& mask, bool causal) {
-  std::optional<WithoutCudnnAttention> without_cudnn;
-  if (query_NHQK.is_cuda()) without_cudnn.emplace();
+  if (query_NHQK.is_cuda()) return cuda::reproducible_attention(query_NHQK, key_NHUK, value_NHUV, mask, causal);
   return at::scaled_dot_product_attention(query_NHQK, key_NHUK, value_NHUV,
                                           mask.defined() ? std::optional<Tensor>(mask) : std::nullopt,
                                           /*dropout_p=*/0, causal);

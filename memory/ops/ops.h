@@ -26,11 +26,8 @@ struct KeyValueRing {
   torch::Tensor value_BSHV;
 };
 
-// softmax(q k^T / sqrt(K)) v by LibTorch's fused operation, all [N, H, ., .]. `mask`, unless undefined, is added to the
-// scores, or where it is bool says which keys count.
-//
-// Never by cuDNN, which LibTorch prefers in bfloat16 on Hopper: it compiles kernels while the program runs, which has
-// corrupted heaps, and by LibTorch's own account its gradients differ from run to run.
+// softmax(q k^T / sqrt(K)) v by LibTorch's fused operations, all [N, H, ., .]; on a GPU as reproducible_attention.h
+// says. `mask`, unless undefined, is added to the scores, or where it is bool says which keys count.
 torch::Tensor dot_product_attention(const torch::Tensor& query_NHQK, const torch::Tensor& key_NHUK,
                                     const torch::Tensor& value_NHUV, const torch::Tensor& mask, bool causal = false);
 
