@@ -37,7 +37,8 @@ import time
 
 METHODS = {"lora": {"adapters.convolutions": "false"}, "hylora": {}, "full": {"adapters.rank": "0"}}
 UNCHANGED = {"adapters.rank": "0", "run.updates_per_step": "0", "run.steps": "1"}
-DIVERGED, NO_ROOM_ON_GPU = 3, 5  # exit statuses of engram
+# Exit statuses of engram. Without room are a run that has used up the memory and one that the GPU does not let in.
+DIVERGED, WITHOUT_ROOM = 3, (4, 5)
 
 
 def leave(what, status=2):
@@ -124,8 +125,8 @@ class Jobs:
     def call(self, run, arguments):
         log = self.root / "output" / f"{run.folder.relative_to(self.root)}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
-        status = NO_ROOM_ON_GPU
-        while status == NO_ROOM_ON_GPU and not self.stopped_by:
+        status = None
+        while (status is None or status in WITHOUT_ROOM) and not self.stopped_by:
             with open(log, "a") as output:
                 # In a session of its own, so that Ctrl-C reaches it through stop() alone.
                 process = subprocess.Popen([self.program, *map(str, arguments)], stdout=output, stderr=output,
@@ -135,7 +136,7 @@ class Jobs:
                     process.terminate()
                 status = process.wait()
                 self.running.discard(process)
-            if status == NO_ROOM_ON_GPU:
+            if status in WITHOUT_ROOM:
                 if not self.running:  # nobody here who would make room
                     break
                 time.sleep(20)

@@ -58,7 +58,11 @@ class BackboneNetwork final : public ProbeNetwork {
             register_module("embedding", torch::nn::Embedding(task.symbols(), backbone.width() - second_width_))),
         backbone_(register_module(
             "backbone", make_backbone(backbone, std::max(task.length(Split::kTraining), task.length(Split::kTest))))),
-        output_(register_module("output", torch::nn::Linear(backbone.width(), task.classes()))) {
+        classes_(task.classes()) {
+    if (options.tied_embeddings)
+      first_class_symbol_ = task.first_class_symbol().value();
+    else
+      output_ = register_module("output", torch::nn::Linear(backbone.width(), classes_));
     if (second_width_ > 0)
       second_embedding_ =
           register_module("second_embedding", torch::nn::Embedding(task.second_symbols(), second_width_));
@@ -76,19 +80,24 @@ class BackboneNetwork final : public ProbeNetwork {
     const Tensor lengths_B = torch::full({x_BTD.size(0)}, x_BTD.size(1), batch.symbol_BT.options());
     const Tensor y_BTD = backbone_->forward_fresh(x_BTD, lengths_B);
     if (decoder_)
-      return output_(decoder_->forward(y_BTD.select(1, y_BTD.size(1) - 1).to(torch::kFloat32), batch.position_BQ));
+      return logits(decoder_->forward(y_BTD.select(1, y_BTD.size(1) - 1).to(torch::kFloat32), batch.position_BQ));
     const Tensor index = batch.position_BQ.unsqueeze(2).expand({-1, -1, y_BTD.size(2)});
-    return output_(y_BTD.gather(1, index).to(torch::kFloat32));
+    return logits(y_BTD.gather(1, index).to(torch::kFloat32));
   }
 
   ModelCost backbone_cost() const override { return backbone_->cost(); }
 
   void visit_drawing(StateArchive& archive) override {
-    Tensor seed_tick = clock_->seed_tick(output_->weight.device());
+    Tensor seed_tick = clock_->seed_tick(embedding_->weight.device());
     archive.tensor("seed_tick", seed_tick);
   }
 
  private:
+  Tensor logits(const Tensor& y_BQD) {
+    if (output_) return output_(y_BQD);
+    return torch::matmul(y_BQD, embedding_->weight.narrow(0, first_class_symbol_, classes_).t());
+  }
+
   Tensor embed(const Tensor& symbol_BT) {
     if (second_width_ == 0) return embedding_(symbol_BT);
     return torch::cat({embedding_(symbol_BT.remainder(symbols_)),
@@ -101,7 +110,8 @@ class BackboneNetwork final : public ProbeNetwork {
   torch::nn::Embedding embedding_, second_embedding_{nullptr};
   std::shared_ptr<SequenceModel> backbone_;
   std::shared_ptr<PlaceDecoder> decoder_;
-  torch::nn::Linear output_;
+  std::int64_t classes_, first_class_symbol_ = 0;
+  torch::nn::Linear output_{nullptr};  // empty: tied embeddings
   std::shared_ptr<DropoutClock> clock_;
 };
 

@@ -25,7 +25,10 @@ class ProbeNetwork : public torch::nn::Module {
 
 struct ProbeNetworkOptions {
   double embedding_std = 1;  // of the first embeddings, which are normal
-  bool bfloat16 = false;     // activations and products of the backbone, on a GPU
+  // Of ProbeModel::kPlaces: a class's logit is the output's product with the embedding of the class's symbol, without a
+  // bias, in place of a linear map. The task has a first_class_symbol().
+  bool tied_embeddings = false;
+  bool bfloat16 = false;  // activations and products of the backbone, on a GPU
 };
 
 // Weights are drawn from torch's default generator. seed: of what the backbone draws in training. Throws UserError for

@@ -91,6 +91,8 @@ void set_mqar(ProbeOptions& options) {
   set_plain_adamw(options.training, 0.1);
   options.training.validate_every = 782;  // a pass
   options.training.stop_accuracy = 0.99;
+  options.training.network.embedding_std = 0.02;
+  options.training.network.tied_embeddings = true;
 }
 
 // The baseline of a task and the settings that change one of its sizes at a time.

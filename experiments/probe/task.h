@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,8 @@ class ProbeTask {
   virtual ProbeLoss loss() const { return ProbeLoss::kCrossEntropy; }
   virtual ProbeModel model() const { return ProbeModel::kPlaces; }
   virtual int classes() const = 0;
+  // Class c is the symbol first + c; nothing where classes are no symbols.
+  virtual std::optional<int> first_class_symbol() const { return std::nullopt; }
   // Accuracy of a guess, which normalised accuracies call 0; 0 where the published figures are plain accuracies.
   virtual double chance() const { return 1.0 / classes(); }
   // Whether batches have right_BQ; then there are at most 63 classes.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ class Recall : public ProbeTask {
   }
   int symbols() const override { return 2 * alphabet_ + 1; }
   int classes() const override { return alphabet_; }
+  std::optional<int> first_class_symbol() const override { return alphabet_; }
   int length(Split) const override { return length_; }
   int questions(Split) const override { return pairs_; }
   int training_sequences() const override { return training_sequences_; }

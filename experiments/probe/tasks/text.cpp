@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -47,6 +48,7 @@ class Text final : public ProbeTask {
 
   int symbols() const override { return kBytes; }
   int classes() const override { return kBytes; }
+  std::optional<int> first_class_symbol() const override { return 0; }
   ProbeLoss loss() const override { return ProbeLoss::kBits; }
   int length(Split) const override { return length_; }
   int questions(Split) const override { return length_; }

@@ -137,7 +137,20 @@ without = adapt(*arguments, program=ending(1, "base/1 "), status=1, saying="1 of
 assert "rates:" not in without, without
 (folder / "kept.json").rename(run / "base/1/evaluations.json")
 
+# Without room a run waits for others here, which give back theirs.
+waits = folder / "waits"
+waits.write_text(f"""#!/bin/sh
+case "$*" in
+*/waiting/base/1\\ *) [ -e {folder}/tried ] || {{ touch {folder}/tried; sleep 1; exit 4; }} ;;
+*/waiting/base/2\\ *) sleep 4 ;;
+esac
+exec {ENGRAM} "$@"
+""")
+waits.chmod(0o755)
 write_config(config, experiment={"learnt": "1.1"})
+adapt("--config", config, "--run", folder / "waiting", "--jobs", "2", program=str(waits), status=1,
+      saying="0 of 2 bases have learnt")
+assert (folder / "tried").exists() and {"base/1", "base/2"} < made(folder / "waiting")
 adapt(*arguments, status=1, saying="0 of 2 bases have learnt the task, 2 are needed; give more seeds")
 write_config(config, experiment={"rank_layers": "window, wave"})
 adapt(*arguments, status=2, saying="rank_layers names 'wave', which is not among the layers")

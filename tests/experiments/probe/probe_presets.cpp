@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "experiments/probe/network.h"
 #include "experiments/probe/probe.h"
 #include "tests/storage/temporary_folder.h"
 
@@ -78,6 +79,51 @@ TEST_CASE("the published training of modular arithmetic is what a cell says") {
     if (json["backbone"] != "deltanet")
       CHECK(json["backbone_options"]["memory.window"] == (json["backbone"] == "hqlt_delayed_chunk" ? "16" : "8"));
   }
+}
+
+TEST_CASE("the published training of recall over widths says its answers by the embeddings of the symbols") {
+  const ProbeOptions options(ProbePreset::kMqar);
+  for (const ProbeCell& cell : plan_probe(options)) {
+    const nlohmann::json json = identity(cell);
+    CHECK(json["tied_embeddings"] == true);
+    CHECK(json["embedding_std"] == 0.02);
+    CHECK(json["steps"] == 50'000);
+    CHECK(json["batch"] == 128);
+    CHECK(json["weight_decay"] == 0.1);
+    CHECK(json["decayed"] == "all");
+  }
+}
+
+TEST_CASE("tied embeddings say an answer by the embedding of its symbol") {
+  const auto task = make_probe_task("recall:pairs=2:length=12:alphabet=6");
+  const ProbeBatch drawn = task->draw(Split::kTest, 1, 0, 1, 3);
+  const ProbeBatch batch{drawn.symbol_BT[0], drawn.position_BQ[0], drawn.label_BQ[0], {}};
+  torch::manual_seed(5);
+  const auto network = make_probe_network(*task, BackboneConfig("gru"), {.tied_embeddings = true}, 1);
+  CHECK_FALSE(network->named_parameters().contains("output.weight"));
+  const torch::NoGradGuard no_grad;
+  network->eval();
+  const torch::Tensor embedding = network->named_parameters()["embedding.weight"];
+  // Values, which are classes 0 to 5, are the symbols from 6 on. One that no sequence shows changes no output but its
+  // own.
+  std::int64_t unseen = 6;
+  while ((batch.symbol_BT == unseen).any().item<bool>()) ++unseen;
+  REQUIRE(unseen < 12);
+  const std::int64_t own = unseen - 6, other = (own + 1) % 6;
+  const torch::Tensor before = network->forward(batch).clone();
+  embedding[unseen] = 2 * embedding[6 + other];
+  const torch::Tensor after = network->forward(batch);
+  for (std::int64_t c = 0; c < 6; ++c)
+    CHECK(torch::allclose(after.select(2, c), c == own ? 2 * before.select(2, other) : before.select(2, c)));
+  CHECK(before.select(2, other).abs().max().item<double>() > 1e-3);
+
+  ProbeOptions options(ProbePreset::kSmall);
+  options.tasks = "parity";
+  options.training.network.tied_embeddings = true;
+  CHECK_THROWS_WITH_AS(plan_probe(options),
+                       "--tied_embeddings true is for tasks whose answers are symbols of their sequences, and those of "
+                       "'parity' are not",
+                       UserError);
 }
 
 TEST_CASE("weight decay is of matrices but embeddings, or of everything") {
