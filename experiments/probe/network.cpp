@@ -59,7 +59,7 @@ class BackboneNetwork final : public ProbeNetwork {
         backbone_(register_module(
             "backbone", make_backbone(backbone, std::max(task.length(Split::kTraining), task.length(Split::kTest))))),
         classes_(task.classes()) {
-    if (options.tied_embeddings)
+    if (options.answers_by == AnswersBy::kEmbeddings)
       first_class_symbol_ = task.first_class_symbol().value();
     else
       output_ = register_module("output", torch::nn::Linear(backbone.width(), classes_));
@@ -111,7 +111,7 @@ class BackboneNetwork final : public ProbeNetwork {
   std::shared_ptr<SequenceModel> backbone_;
   std::shared_ptr<PlaceDecoder> decoder_;
   std::int64_t classes_, first_class_symbol_ = 0;
-  torch::nn::Linear output_{nullptr};  // empty: tied embeddings
+  torch::nn::Linear output_{nullptr};  // empty: the embeddings say the answers
   std::shared_ptr<DropoutClock> clock_;
 };
 

@@ -23,11 +23,14 @@ class ProbeNetwork : public torch::nn::Module {
   virtual void visit_drawing(StateArchive&) {}
 };
 
+// What says the answers of ProbeModel::kPlaces and kLast: a linear map of its own, or the embeddings of their symbols
+// (tied weights), a class's logit being the product with that of its symbol. The latter asks for a task that has a
+// first_class_symbol().
+enum class AnswersBy { kMap, kEmbeddings };
+
 struct ProbeNetworkOptions {
   double embedding_std = 1;  // of the first embeddings, which are normal
-  // Of ProbeModel::kPlaces: a class's logit is the output's product with the embedding of the class's symbol, without a
-  // bias, in place of a linear map. The task has a first_class_symbol().
-  bool tied_embeddings = false;
+  AnswersBy answers_by = AnswersBy::kMap;
   bool bfloat16 = false;  // activations and products of the backbone, on a GPU
 };
 

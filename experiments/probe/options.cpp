@@ -60,8 +60,10 @@ void ProbeOptions::list_options(OptionList& list) {
   list.add("stop_accuracy", training.stop_accuracy, {0, 1}, "accuracy in validation that ends a training");
   list.add("embedding_std", training.network.embedding_std, {1e-6, 10},
            "standard deviation of the symbols' first embeddings");
-  list.add("tied_embeddings", training.network.tied_embeddings,
-           "answers are said by the embeddings of their symbols, not by a linear map of its own");
+  list.add(
+      "answers_by", training.network.answers_by, {{AnswersBy::kMap, "map"}, {AnswersBy::kEmbeddings, "embeddings"}},
+      "what says an answer: a linear map, or, in tasks that answer with symbols of their sequences, the embeddings "
+      "of these symbols");
   list.add("bfloat16", training.network.bfloat16, "activations and products in bfloat16, on a GPU");
   list.add("test_sequences", test_sequences, {1, 1 << 24}, "sequences of a test, rounded up to whole batches");
 }

@@ -72,13 +72,14 @@ void set_published(ProbeOptions& options) {
   options.training.network.embedding_std = 0.006;
 }
 
-// HazyResearch/zoology, the configuration of its figure 2 at 512 symbols and 64 pairs; two heads as Yang et al. 2024
-// say for DeltaNet.
+// HazyResearch/zoology, the configuration of its figure 2 at 512 symbols and 64 pairs, and its model's tied embeddings;
+// two heads as Yang et al. 2024 say for DeltaNet.
 void set_mqar(ProbeOptions& options) {
   options.tasks =
       "recall:pairs=64:length=512:alphabet=4096:train_pairs=all:queries=power_law:training_sequences=100000";
   std::vector<std::string> backbones;
-  for (const std::string name : {"deltanet", "gla", "retnet", "mamba2", "transformer"})
+  for (const std::string name : {"deltanet", "gated_deltanet", "linear_transformer", "gla", "retnet", "mamba2",
+                                 "transformer++", "hqlt", "stack:stack=[deltanet,window]"})
     for (const int width : {64, 128, 256, 512}) backbones.push_back(name + ":width=" + std::to_string(width));
   options.backbones = joined(backbones);
   options.seeds = "0";
@@ -92,7 +93,7 @@ void set_mqar(ProbeOptions& options) {
   options.training.validate_every = 782;  // a pass
   options.training.stop_accuracy = 0.99;
   options.training.network.embedding_std = 0.02;
-  options.training.network.tied_embeddings = true;
+  options.training.network.answers_by = AnswersBy::kEmbeddings;
 }
 
 // The baseline of a task and the settings that change one of its sizes at a time.

@@ -121,8 +121,8 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
                {"test_sequences", options.test_sequences}};
   // Where matrices alone decay a cell has the name of before there was a choice, and is found again.
   if (training.decayed == Decayed::kAll) json["decayed"] = "all";
-  // The same for untied embeddings.
-  if (training.network.tied_embeddings) json["tied_embeddings"] = true;
+  // The same where a map says the answers.
+  if (training.network.answers_by == AnswersBy::kEmbeddings) json["answers_by"] = "embeddings";
   if (const std::string content = task.content(); !content.empty()) json["content"] = content;
   return json_text(json);
 }
@@ -138,10 +138,9 @@ std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {
   std::vector<ProbeCell> cells;
   for (const std::string& task_entry : table.tasks) {
     const auto task = make_probe_task(task_entry);
-    if (options.training.network.tied_embeddings && !task->first_class_symbol())
-      throw UserError(
-          "--tied_embeddings true is for tasks whose answers are symbols of their sequences, and those of '" +
-          task_entry + "' are not");
+    if (options.training.network.answers_by == AnswersBy::kEmbeddings && !task->first_class_symbol())
+      throw UserError("--answers_by embeddings is for tasks that answer with symbols of their sequences, and '" +
+                      task_entry + "' does not");
     for (const std::string& backbone_entry : table.methods) {
       const BackboneConfig backbone = matched_config(backbone_entry, options, *task);
       if (task->model() == ProbeModel::kMemory) check_bare_memory(backbone);

@@ -27,7 +27,7 @@ nlohmann::json identity(const ProbeCell& cell) { return nlohmann::json::parse(ce
 TEST_CASE("every preset can be planned, with a cell for each task, backbone, rate and seed") {
   const std::vector<std::pair<ProbePreset, std::size_t>> cells = {
       {ProbePreset::kFull, 7 * 7 * 2 * 3}, {ProbePreset::kSmall, 7 * 7 * 3},   {ProbePreset::kPublished, 6 * 4 * 3},
-      {ProbePreset::kMqar, 5 * 4 * 4},     {ProbePreset::kMad, 66 * 5 * 3},    {ProbePreset::kRegBench, 5 * 5},
+      {ProbePreset::kMqar, 9 * 4 * 4},     {ProbePreset::kMad, 66 * 5 * 3},    {ProbePreset::kRegBench, 5 * 5},
       {ProbePreset::kCapacity, 30 * 8},    {ProbePreset::kUpdateRules, 10 * 7}};
   for (const auto& [preset, count] : cells) {
     CAPTURE(static_cast<int>(preset));
@@ -85,7 +85,7 @@ TEST_CASE("the published training of recall over widths says its answers by the 
   const ProbeOptions options(ProbePreset::kMqar);
   for (const ProbeCell& cell : plan_probe(options)) {
     const nlohmann::json json = identity(cell);
-    CHECK(json["tied_embeddings"] == true);
+    CHECK(json["answers_by"] == "embeddings");
     CHECK(json["embedding_std"] == 0.02);
     CHECK(json["steps"] == 50'000);
     CHECK(json["batch"] == 128);
@@ -94,12 +94,12 @@ TEST_CASE("the published training of recall over widths says its answers by the 
   }
 }
 
-TEST_CASE("tied embeddings say an answer by the embedding of its symbol") {
+TEST_CASE("answers by embeddings are said by those of their symbols") {
   const auto task = make_probe_task("recall:pairs=2:length=12:alphabet=6");
   const ProbeBatch drawn = task->draw(Split::kTest, 1, 0, 1, 3);
   const ProbeBatch batch{drawn.symbol_BT[0], drawn.position_BQ[0], drawn.label_BQ[0], {}};
   torch::manual_seed(5);
-  const auto network = make_probe_network(*task, BackboneConfig("gru"), {.tied_embeddings = true}, 1);
+  const auto network = make_probe_network(*task, BackboneConfig("gru"), {.answers_by = AnswersBy::kEmbeddings}, 1);
   CHECK_FALSE(network->named_parameters().contains("output.weight"));
   const torch::NoGradGuard no_grad;
   network->eval();
@@ -119,10 +119,10 @@ TEST_CASE("tied embeddings say an answer by the embedding of its symbol") {
 
   ProbeOptions options(ProbePreset::kSmall);
   options.tasks = "parity";
-  options.training.network.tied_embeddings = true;
+  options.training.network.answers_by = AnswersBy::kEmbeddings;
   CHECK_THROWS_WITH_AS(plan_probe(options),
-                       "--tied_embeddings true is for tasks whose answers are symbols of their sequences, and those of "
-                       "'parity' are not",
+                       "--answers_by embeddings is for tasks that answer with symbols of their sequences, and 'parity' "
+                       "does not",
                        UserError);
 }
 
