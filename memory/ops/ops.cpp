@@ -87,12 +87,6 @@ class TurnFunction : public torch::autograd::Function<TurnFunction> {
   }
 };
 
-// 0 where `visible`, else -inf.
-Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
-  return torch::zeros(visible.sizes(), visible.options().dtype(dtype))
-      .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
-}
-
 // softmax(q k^T / sqrt(K) + bias) v, all [N, H, ., .]; without a bias causal, Q = U. `weights_NHQU`, unless null, gets
 // the softmax.
 Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
@@ -114,6 +108,11 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
 }
 
 }  // namespace
+
+Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
+  return torch::zeros(visible.sizes(), visible.options().dtype(dtype))
+      .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
+}
 
 Tensor dot_product_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
                              const Tensor& mask, bool causal) {

@@ -26,6 +26,9 @@ struct KeyValueRing {
   torch::Tensor value_BSHV;
 };
 
+// 0 where the bool `visible`, else -inf: what is added to the scores of keys.
+torch::Tensor attention_bias(const torch::Tensor& visible, torch::ScalarType dtype);
+
 // softmax(q k^T / sqrt(K)) v by LibTorch's fused operations, all [N, H, ., .]; on a GPU as reproducible_attention.h
 // says. `mask`, unless undefined, is added to the scores, or where it is bool says which keys count.
 torch::Tensor dot_product_attention(const torch::Tensor& query_NHQK, const torch::Tensor& key_NHUK,

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
+#include "memory/ops/ops.h"
 #include "nn/device/autocast.h"
 
 namespace engram::cuda {
@@ -31,10 +31,7 @@ std::optional<Tensor> optional_of(const Tensor& x) { return x.defined() ? std::o
 // [N, H, Q, U] in `dtype`, with aligned rows.
 Tensor bias_of(const Tensor& mask, torch::ScalarType dtype, torch::IntArrayRef shape_NHQU) {
   if (!mask.defined()) return {};
-  const Tensor bias = mask.scalar_type() == torch::kBool
-                          ? torch::zeros(mask.sizes(), mask.options().dtype(dtype))
-                                .masked_fill_(mask.logical_not(), -std::numeric_limits<double>::infinity())
-                          : mask.to(dtype);
+  const Tensor bias = mask.scalar_type() == torch::kBool ? attention_bias(mask, dtype) : mask.to(dtype);
   return padded_to(kMaskRow, bias).narrow(-1, 0, bias.size(-1)).expand(shape_NHQU);
 }
 
@@ -77,7 +74,7 @@ Tensor reproducible_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, 
   const Tensor bias_NHQU =
       bias_of(mask, dtype, {query_NHQK.size(0), query_NHQK.size(1), query_NHQK.size(2), key_NHUK.size(2)});
   if (dtype == torch::kFloat64 || query_NHQK.numel() == 0)
-    return std::get<0>(at::_scaled_dot_product_attention_math(query_NHQK, key_NHUK, value_NHUV, bias_NHQU,
+    return std::get<0>(at::_scaled_dot_product_attention_math(query_NHQK, key_NHUK, value_NHUV, optional_of(bias_NHQU),
                                                               /*dropout_p=*/0, causal));
 
   const auto prepared = [&](const Tensor& x) {
