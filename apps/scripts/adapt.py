@@ -163,7 +163,7 @@ class Jobs:
             run.diverged = isinstance(error, Diverged)
             with self.lock:
                 self.failed += 1
-            print(f"adapt.py: {runs[0].folder}: {error}", file=sys.stderr, flush=True)
+            print(f"adapt.py: {run.folder}: {error}", file=sys.stderr, flush=True)
         finally:
             self.devices.put(device)
 

@@ -132,6 +132,9 @@ without = adapt(*arguments, program=ending(3, "tune/full/window/3e-3"), status=1
 assert "rates:" in without, without
 again = adapt(*arguments)
 assert "tune/full/window/3e-3: success" in again and "rates:" in again, again
+shutil.rmtree(run / "attention/full/window/2")
+adapt(*arguments, program=ending(1, "attention/full/window/2"), status=1, saying="attention/full/window/2: status 1")
+adapt(*arguments)
 (run / "base/1/evaluations.json").rename(folder / "kept.json")
 without = adapt(*arguments, program=ending(1, "base/1 "), status=1, saying="1 of 2 bases have failed")
 assert "rates:" not in without, without
