@@ -1,6 +1,7 @@
 // engram probe: what the backbones can do without reinforcement learning.
 #include "experiments/probe/probe.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,11 +13,13 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "agents/run/machine/device_failure.h"
 #include "agents/run/machine/hardware.h"
 #include "agents/run/trained/trained_agent.h"
 #include "apps/cli/command_line.h"
@@ -26,6 +29,8 @@
 #include "base/error.h"
 #include "base/text/formatted.h"
 #include "base/text/words.h"
+#include "storage/run/run_failure.h"
+#include "storage/run/run_lock.h"
 
 namespace engram {
 namespace {
@@ -90,35 +95,51 @@ void print_probe_help(ProbeCommand& command) {
                "  engram probe --tasks text --text book.txt --match parameters --run runs/text\n";
 }
 
-// Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns
-// how many failed.
-int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard, torch::Device device,
-            const Threads& threads) {
+struct Failed {
+  int cells = 0;         // other than for lack of memory
+  int without_room = 0;  // for lack of it
+  bool any() const { return cells > 0 || without_room > 0; }
+};
+
+// Of the cells, those of the shard that are not finished and that no other process computes. One that fails says so and
+// does not stop the others.
+Failed compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard,
+               torch::Device device, const Threads& threads) {
   const std::filesystem::path folder = std::filesystem::path(command.run) / "cells";
   const torch::DeviceGuard guard(device);
-  int failed = 0;
+  Failed failed;
   for (std::size_t i = shard.index; i < cells.size(); i += shard.count) {
     const ProbeCell& cell = cells[i];
     if (read_probe_cell(cell, folder)) continue;
+    const auto lock = WorkLock::take((folder / cell.file).replace_extension(".lock"));
+    if (!lock || read_probe_cell(cell, folder)) continue;  // or has computed meanwhile
     std::string outcome;
     try {
       const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
       outcome = formatted("%.1f%% (%.1f s, ", 100 * result.normalised(), result.seconds) + threads.text() + ")";
     } catch (const c10::Error& error) {
-      outcome = error.what_without_backtrace();
+      const std::optional<RunFailure> lack = lack_of_room(error);
+      ++(lack ? failed.without_room : failed.cells);
+      outcome = lack ? lack->reason : error.what_without_backtrace();
       outcome.erase(std::min(outcome.find('\n'), outcome.size()));
-      ++failed;
     }
+    // What LibTorch keeps of a finished cell no other process could have.
+    if (device.is_cuda()) at::accelerator::emptyCache();
     std::fprintf(stderr, "%zu/%zu  %s  %s  seed %llu  rate %g: %s\n", i + 1, cells.size(), cell.task.c_str(),
                  cell.backbone.c_str(), static_cast<unsigned long long>(cell.seed), cell.rate, outcome.c_str());
   }
   return failed;
 }
 
-// The command line of a process that computes one of the shards of `command`.
+int exit_status_of(const Failed& failed) {
+  if (!failed.any()) return 0;
+  return exit_status(failed.cells > 0 ? FailureKind::kError : FailureKind::kOutOfMemory);
+}
+
+// The command line of a process that computes what others of `command` do not.
 std::vector<std::string> words_of_job(ProbeCommand command, int job, int gpus, const Threads& threads) {
   command.threads = threads.count;
-  command.shard = std::to_string(job + 1) + "/" + std::to_string(command.jobs);
+  command.shard = "1/1";
   command.jobs = 1;
   if (command.device == "auto" && gpus > 0) command.device = "cuda:" + std::to_string(job % gpus);
   std::vector<std::string> words = {"engram", "probe"};
@@ -135,12 +156,13 @@ Threads threads_of_job(const ProbeCommand& command, torch::Device device) {
   return choose_threads(0, probe_work(command.probe), share);
 }
 
-// One process for each shard of this command. Returns how many of them failed.
-int compute_in_processes(const ProbeCommand& command, const Threads& threads) {
+// So many processes, each of which takes a cell when it has finished another. Returns how many of them failed, and for
+// lack of memory alone.
+Failed compute_in_processes(const ProbeCommand& command, int jobs, const Threads& threads) {
   const int gpus = static_cast<int>(torch::cuda::device_count());
   std::vector<pid_t> children;
   const pid_t parent = getpid();
-  for (int job = 0; job < command.jobs; ++job) {
+  for (int job = 0; job < jobs; ++job) {
     std::vector<std::string> words = words_of_job(command, job, gpus, threads);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -154,11 +176,12 @@ int compute_in_processes(const ProbeCommand& command, const Threads& threads) {
     }
     children.push_back(child);
   }
-  int failed = 0;
+  Failed failed;
   for (const pid_t child : children) {
     int status = 0;
-    if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    ++failed;
+    const bool ended = waitpid(child, &status, 0) == child && WIFEXITED(status);
+    if (ended && WEXITSTATUS(status) == 0) continue;
+    ++(ended && kind_of_exit(WEXITSTATUS(status)) == FailureKind::kOutOfMemory ? failed.without_room : failed.cells);
     if (WIFSIGNALED(status))
       std::fprintf(stderr, "engram: a process of the probe was ended by a signal: %s\n", strsignal(WTERMSIG(status)));
   }
@@ -202,19 +225,26 @@ int run_probe(const std::vector<std::string>& arguments) {
                     "' cannot be made a folder of results: " + error.message());
 
   const Threads threads = threads_of_job(command, device);
-  int failed = 0;
+  Failed failed;
   if (command.jobs > 1) {
-    failed = compute_in_processes(command, threads);
+    failed = compute_in_processes(command, command.jobs, threads);
+    if (failed.without_room > 0) {
+      std::fputs("engram: parts that memory was too small for beside others are tried again by themselves\n", stderr);
+      const Failed again = compute_in_processes(command, 1, threads);
+      failed = {failed.cells + again.cells, again.without_room};
+    }
   } else {
     use_threads(threads.count);
     failed = compute(command, cells, shard, device, threads);
   }
-  if (!command.shard.empty()) return failed > 0 ? 1 : 0;  // the others' work may not be there yet
+  if (!command.shard.empty()) return exit_status_of(failed);  // the others' work may not be there yet
   const ProbeSummary summary = summarise_probe(command.probe, folder);
   std::cout << summary.markdown;
-  if (failed > 0)
-    throw std::runtime_error(std::to_string(summary.missing) + " of " + counted(cells.size(), "part") +
-                             " failed; the same command tries them again");
+  const std::string parts = std::to_string(summary.missing) + " of " + counted(cells.size(), "part");
+  if (failed.any()) throw std::runtime_error(parts + " failed; the same command tries them again");
+  if (summary.missing > 0)
+    throw std::runtime_error(parts +
+                             " are still computed by another program; the same command then has the whole table");
   return 0;
 }
 

@@ -1,7 +1,8 @@
-// RunLock: one program at a time works on a run directory.
+// RunLock: one program at a time works on a run directory. WorkLock: one does a piece of work.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "storage/files.h"
 
@@ -20,6 +21,25 @@ class RunLock {
   static bool held(const std::filesystem::path& folder);
 
  private:
+  Descriptor descriptor_;
+};
+
+// Holds an exclusive lock (flock) on a file that it makes and removes. A process that is killed leaves the file, but
+// not the lock.
+class WorkLock {
+ public:
+  // Nothing where another one has it. Throws UserError if the file cannot be made, FileError if the file system has no
+  // locks.
+  static std::optional<WorkLock> take(const std::filesystem::path& file);
+
+  ~WorkLock();
+  WorkLock(WorkLock&& other) noexcept = default;
+  WorkLock& operator=(WorkLock&&) = delete;
+
+ private:
+  WorkLock(std::filesystem::path file, Descriptor descriptor);
+
+  std::filesystem::path file_;
   Descriptor descriptor_;
 };
 

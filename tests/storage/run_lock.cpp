@@ -8,8 +8,11 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "storage/run/run_directory.h"
 #include "tests/storage/temporary_folder.h"
@@ -41,6 +44,42 @@ TEST_CASE("a lock keeps others out while it lives, and names its process") {
   std::filesystem::create_symlink(folder / "elsewhere", folder / "lock");
   CHECK(mentions(lock_error(folder.path()), "cannot be written"));
   CHECK_FALSE(std::filesystem::exists(folder / "elsewhere"));
+}
+
+TEST_CASE("a piece of work is one process's, whose file goes with the lock") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "work.lock";
+  {
+    std::optional<WorkLock> first = WorkLock::take(file);
+    REQUIRE(first);
+    CHECK_FALSE(WorkLock::take(file));
+    CHECK(std::filesystem::exists(file));
+    const WorkLock moved = std::move(*first);
+    first.reset();
+    CHECK(std::filesystem::exists(file));
+    CHECK_FALSE(WorkLock::take(file));
+  }
+  CHECK_FALSE(std::filesystem::exists(file));
+  write_text(file, "of a process that was killed");
+  CHECK(WorkLock::take(file));
+  CHECK_FALSE(std::filesystem::exists(file));
+  CHECK(mentions(message_of<UserError>([&] { WorkLock::take(folder / "none/work.lock"); }), "cannot be written"));
+
+  // Several at once, each taking the lock where it is free: never two have it.
+  std::atomic<int> working = 0, together = 0, taken = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int again = 0; again < 2000; ++again)
+        if (const std::optional<WorkLock> lock = WorkLock::take(file)) {
+          if (++working > 1) ++together;
+          ++taken;
+          --working;
+        }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(together == 0);
+  CHECK(taken > 100);
 }
 
 TEST_CASE("who only looks whether a lock is held changes nothing and keeps nobody out") {

@@ -57,6 +57,17 @@ def main(folder):
         assert probe(shards, *TINY, "--shard", shard)[0] == ""
     assert accuracies(shards) == accuracies(first)
 
+    # Two programs at once share a folder: each cell is computed once, and who ends first says that cells are missing.
+    both = folder / "both"
+    programs = [start("probe", "--run", both, *tiny("--seeds", "0-3")) for _ in range(2)]
+    said = [one.communicate(timeout=300)[1].splitlines() for one in programs]
+    assert len(cells(both)) == 16 and sum("seed" in line for lines in said for line in lines) == 16, said
+    assert all(lines and "seed" in lines[0] for lines in said), said  # each had its part
+    assert any(one.returncode == 0 for one in programs), said
+    for one, lines in zip(programs, said):
+        assert one.returncode == 0 or "still computed by another program" in lines[-1], said
+    assert not list((both / "cells").glob("*.lock"))
+
     # Stopped in the middle: what was finished stays, and the same command goes on.
     stopped = folder / "stopped"
     process = start("probe", "--run", stopped, *tiny("--steps", "40"))
