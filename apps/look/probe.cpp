@@ -133,7 +133,7 @@ Failed compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells,
 
 int exit_status_of(const Failed& failed) {
   if (!failed.any()) return 0;
-  return exit_status(failed.cells > 0 ? FailureKind::kError : FailureKind::kOutOfMemory);
+  return exit_status(failed.without_room > 0 ? FailureKind::kOutOfMemory : FailureKind::kError);
 }
 
 // The command line of a process that computes what others of `command` do not.
@@ -156,8 +156,7 @@ Threads threads_of_job(const ProbeCommand& command, torch::Device device) {
   return choose_threads(0, probe_work(command.probe), share);
 }
 
-// So many processes, each of which takes a cell when it has finished another. Returns how many of them failed, and for
-// lack of memory alone.
+// So many processes, each of which takes a cell when it has finished another. Returns how many of them failed.
 Failed compute_in_processes(const ProbeCommand& command, int jobs, const Threads& threads) {
   const int gpus = static_cast<int>(torch::cuda::device_count());
   std::vector<pid_t> children;
@@ -230,8 +229,7 @@ int run_probe(const std::vector<std::string>& arguments) {
     failed = compute_in_processes(command, command.jobs, threads);
     if (failed.without_room > 0) {
       std::fputs("engram: parts that memory was too small for beside others are tried again by themselves\n", stderr);
-      const Failed again = compute_in_processes(command, 1, threads);
-      failed = {failed.cells + again.cells, again.without_room};
+      failed = compute_in_processes(command, 1, threads);
     }
   } else {
     use_threads(threads.count);

@@ -95,9 +95,9 @@ std::optional<WorkLock> WorkLock::take(const std::filesystem::path& file) {
 WorkLock::WorkLock(std::filesystem::path file, Descriptor descriptor)
     : file_(std::move(file)), descriptor_(std::move(descriptor)) {}
 
-// Of a moved one the file's name is empty.
+// One that was moved has no descriptor.
 WorkLock::~WorkLock() {
-  if (!file_.empty()) ::unlink(file_.c_str());
+  if (descriptor_.number() >= 0) ::unlink(file_.c_str());
 }
 
 }  // namespace engram
