@@ -85,12 +85,16 @@ Tensor reproducible_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, 
   std::vector<Tensor> outputs;
   for (std::int64_t first = 0; first < query.size(0); first += kMostSequences) {
     const std::int64_t count = std::min(kMostSequences, query.size(0) - first);
-    const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, first, count) : x; };
+    // A view of all of them would cost a copy in the backward pass.
+    const auto part = [&](const Tensor& x) {
+      return !x.defined() || x.size(0) == count ? x : x.narrow(0, first, count);
+    };
     outputs.push_back(
         Attention::apply(part(query), part(key), part(value), optional_of(part(bias_NHQU)), causal, scale));
   }
   const Tensor output = outputs.size() == 1 ? outputs[0] : torch::cat(outputs);
-  return output.narrow(3, 0, value_NHUV.size(3));
+  const std::int64_t channels = value_NHUV.size(3);
+  return output.size(3) == channels ? output : output.narrow(3, 0, channels);
 }
 
 }  // namespace engram::cuda
