@@ -108,10 +108,11 @@ Failed compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells,
   const std::filesystem::path folder = std::filesystem::path(command.run) / "cells";
   const torch::DeviceGuard guard(device);
   Failed failed;
+  std::vector<WorkLock> given_up;  // so that no other process tries at once what has failed here
   for (std::size_t i = shard.index; i < cells.size(); i += shard.count) {
     const ProbeCell& cell = cells[i];
     if (read_probe_cell(cell, folder)) continue;
-    const auto lock = WorkLock::take((folder / cell.file).replace_extension(".lock"));
+    auto lock = WorkLock::take((folder / cell.file).replace_extension(".lock"));
     if (!lock || read_probe_cell(cell, folder)) continue;  // or has computed meanwhile
     std::string outcome;
     try {
@@ -122,6 +123,7 @@ Failed compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells,
       ++(lack ? failed.without_room : failed.cells);
       outcome = lack ? lack->reason : error.what_without_backtrace();
       outcome.erase(std::min(outcome.find('\n'), outcome.size()));
+      given_up.push_back(std::move(*lock));
     }
     // What LibTorch keeps of a finished cell no other process could have.
     if (device.is_cuda()) at::accelerator::emptyCache();
