@@ -114,7 +114,6 @@ again = adapt(*arguments)
 assert "success" not in again, again
 
 
-
 def ending(status, folder_of_run):
     """A program that is engram but for one run, which ends so."""
     program = folder / f"ends_with_{status}"
